@@ -1,11 +1,11 @@
 //! Request and answer over an open TCP connection, with time stamps of all clocks.
 
 use std::io::{self, Write};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
+use crate::early::Expectation;
 use crate::error::ProbeError;
 use crate::options::Options;
 use crate::record::{KernelSource, Pair, Stamps, UserSource, WireSource};
@@ -15,20 +15,10 @@ use crate::sys::{self, Received};
 /// Shortest read timeout of the kernel: 0 would disable it.
 const SHORTEST: Duration = Duration::from_micros(1);
 
-/// How long before the earliest arrival that is expected the socket is read without sleeping. A
-/// thread that sleeps is woken up to tens of µs after its data, longer where the processor itself
-/// has to be woken.
-const EARLY: Duration = Duration::from_micros(500);
-/// How long after it; then the thread sleeps again.
-const LATE: Duration = Duration::from_micros(500);
-
 /// Open connection with time stamps.
 pub(crate) struct Asking {
     socket: Socket,
-    /// Shortest time until an answer so far; `None` before the first one, and with a single
-    /// processor, which the far end or a link may need meanwhile.
-    shortest: Option<Duration>,
-    several_processors: bool,
+    expectation: Expectation,
     /// Octets sent since time stamps were enabled: the kernel numbers stamps by them.
     sent_bytes: u32,
 }
@@ -69,8 +59,7 @@ impl Asking {
         stamping::start(&socket);
         Self {
             socket,
-            shortest: None,
-            several_processors: thread::available_parallelism().is_ok_and(|n| n.get() > 1),
+            expectation: Expectation::new(),
             sent_bytes: 0,
         }
     }
@@ -122,9 +111,8 @@ impl Asking {
             if got.bytes == 0 {
                 return Ok(None);
             }
-            if first.is_none() && self.several_processors {
-                let took = begun.elapsed();
-                self.shortest = Some(self.shortest.map_or(took, |s| s.min(took)));
+            if first.is_none() {
+                self.expectation.took(begun.elapsed());
             }
             let first = *first.get_or_insert((in_ns, got));
             let bytes = buffer.get(..got.bytes).unwrap_or_default();
@@ -157,10 +145,9 @@ impl Asking {
         sent: &mut SentStamps,
         buffer: &mut [u8],
     ) -> io::Result<Option<Received>> {
-        let Some(shortest) = self.shortest else {
+        let Some((from, to)) = self.expectation.of(begun) else {
             return Ok(None);
         };
-        let (from, to) = expected(shortest, begun);
         loop {
             let now = Instant::now();
             // The transmit stamp ends the wait as well.
@@ -177,12 +164,6 @@ impl Asking {
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
-}
-
-/// Interval in which the socket is read without sleeping, for a question of the time `begun`.
-fn expected(shortest: Duration, begun: Instant) -> (Instant, Instant) {
-    let from = begun + shortest.saturating_sub(EARLY);
-    (from, begun + shortest + LATE)
 }
 
 impl Times {
@@ -215,23 +196,5 @@ impl Times {
                 in_ns,
             }),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_socket_is_read_around_the_shortest_time() {
-        let begun = Instant::now();
-        let interval = |shortest_us| {
-            let (from, to) = expected(Duration::from_micros(shortest_us), begun);
-            [from, to].map(|at| at.duration_since(begun).as_micros())
-        };
-        assert_eq!(interval(10_000), [9500, 10_500]);
-        // An answer within less than the early part is expected at once.
-        assert_eq!(interval(500), [0, 1000]);
-        assert_eq!(interval(20), [0, 520]);
     }
 }

@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::background::Waker;
 use crate::clock_offset::Exchange;
+use crate::early::Expectation;
 use crate::error::ProbeError;
 use crate::message::Message;
 use crate::options::{Method, Options};
@@ -25,8 +26,13 @@ const DRAINED: u32 = 16;
 /// Number of answered probes remembered in order to detect duplicates.
 const REMEMBERED: u32 = 100_000;
 
+/// Least interval of probes whose answers are awaited without sleeping, so that this takes a
+/// quarter of a processor at most.
+const SPARSE: Duration = Duration::from_millis(4);
+
 /// A probe in flight.
 struct Sent {
+    begun: Instant,
     deadline: Instant,
     user_ns: u64,
     kernel_ns: Option<u64>,
@@ -46,6 +52,7 @@ struct Engine<'a> {
     answered: BTreeMap<u32, ()>,
     packet: Vec<u8>,
     buffer: Vec<u8>,
+    expectation: Expectation,
 }
 
 /// Encapsulation of the payload.
@@ -104,6 +111,7 @@ pub(crate) fn hear<'a>(
     let deadline = Instant::now();
     for seq in 0..options.count {
         let sent = Sent {
+            begun: deadline,
             deadline,
             user_ns: SENT_NS,
             kernel_ns: Some(SENT_NS + 1),
@@ -174,6 +182,7 @@ impl<'a> Engine<'a> {
             answered: BTreeMap::new(),
             packet: Vec::new(),
             buffer: vec![0; BUFFER],
+            expectation: Expectation::new(),
         }
     }
 
@@ -223,11 +232,39 @@ impl<'a> Engine<'a> {
                 };
                 until = Some(until.map_or(wake, |u| u.min(wake)));
             }
-            let limit = until.map_or(Duration::ZERO, |u| u.saturating_duration_since(now));
-            let ready = sys::wait(&self.socket, limit).map_err(ProbeError::io("poll"))?;
+            let ready = self
+                .wait(now, until.unwrap_or(now))
+                .map_err(ProbeError::io("poll"))?;
             if ready && !self.answers(each)? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Waits until an answer or a transmit stamp is there, without sleeping while an answer is
+    /// expected; `false` at the latest at `until`.
+    fn wait(&self, now: Instant, until: Instant) -> io::Result<bool> {
+        let sparse = self.options.burst == 1 && self.options.interval >= SPARSE;
+        let expected = self.waiting.values().filter(|_| sparse);
+        let expected = expected.filter_map(|s| self.expectation.of(s.begun));
+        let expected = expected.filter(|(_, to)| *to > now).min();
+        match expected {
+            Some((from, to)) if from <= now => {
+                let until = to.min(until);
+                loop {
+                    if sys::wait(&self.socket, Duration::ZERO)? {
+                        return Ok(true);
+                    }
+                    if Instant::now() >= until {
+                        return Ok(false);
+                    }
+                }
+            }
+            Some((from, _)) => {
+                let limit = from.min(until).saturating_duration_since(now);
+                sys::wait(&self.socket, limit)
+            }
+            None => sys::wait(&self.socket, until.saturating_duration_since(now)),
         }
     }
 
@@ -247,7 +284,8 @@ impl<'a> Engine<'a> {
             message.write(body);
         }
         self.wrap(seq);
-        let deadline = Instant::now() + self.options.timeout;
+        let begun = Instant::now();
+        let deadline = begun + self.options.timeout;
         let user_ns = sys::now_ns();
         match self.socket.send(&self.packet) {
             Ok(_) => {
@@ -261,6 +299,7 @@ impl<'a> Engine<'a> {
         self.waiting.insert(
             seq,
             Sent {
+                begun,
                 deadline,
                 user_ns,
                 kernel_ns: None,
@@ -371,6 +410,7 @@ impl<'a> Engine<'a> {
             again.duplicate = true;
             return Some(again);
         };
+        self.expectation.took(sent.begun.elapsed());
         self.answered.insert(message.seq, ());
         if let Some(old) = message.seq.checked_sub(REMEMBERED) {
             self.answered.remove(&old);

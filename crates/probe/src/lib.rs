@@ -10,6 +10,7 @@ mod asking;
 mod background;
 mod clock_offset;
 mod datagram;
+mod early;
 mod error;
 mod hostile;
 mod message;
