@@ -175,7 +175,7 @@ pub use net_path::{NetDelay, NetStep, net_delays};
 pub use query::{Database, QueryResult, SCHEMA};
 pub use report::{
     Claim, ClaimResult, CpuPower, FunctionReport, HotFunction, PowerLog, PowerSource, Report,
-    ReportJson, ReportOptions, ScenarioResult, Suite, SuiteBuilder, Table, Value,
+    ReportJson, ReportOptions, ScenarioResult, Suite, SuiteBuilder, SuiteError, Table, Value,
 };
 pub use sampled::{SampledFunction, SampledFunctionStatistics, SampledFunctions, SampledProfile};
 pub use scenario::{Scenario, Step};

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use mpbond_systrace::{
-    CpuPower, PowerLog, PowerSource, Report, ReportOptions, Suite, SuiteBuilder,
+    CpuPower, PowerLog, PowerSource, Report, ReportOptions, Suite, SuiteBuilder, SuiteError,
 };
 
 /// Time, task switched out, its name, task switched in, its name.
@@ -95,7 +95,15 @@ fn means_and_deviations_stand_beside_the_published_values() {
         .add(("lch.set", 1), report(counters), &options, None)
         .unwrap();
     let e = suite.add(("heart", 1), report("# tracer: nop\n"), &options, None);
-    assert!(e.unwrap_err().starts_with("no task switches"));
+    assert!(e.unwrap_err().to_string().starts_with("no task switches"));
+    // Another trace or profile of the same repetition is refused, and changes nothing.
+    for (text, kind) in [
+        (launch(990_000).as_str(), "system trace"),
+        (counters, "profile with hardware counters"),
+    ] {
+        let e = suite.add(("lch.set", 1), report(text), &options, None);
+        assert_eq!(e, Err(SuiteError::Second(kind)));
+    }
     let s = suite.finish();
     let p1 = value(&s, "lch.set", "P1");
     assert_eq!(
@@ -172,7 +180,7 @@ fn power(marker_s: Option<f64>, follows: bool) -> PowerLog {
     PowerLog::parse(text.as_bytes()).unwrap()
 }
 
-fn energy_of(text: &str, source: PowerSource) -> Result<Suite, String> {
+fn energy_of(text: &str, source: PowerSource) -> Result<Suite, SuiteError> {
     let mut suite = SuiteBuilder::default();
     let options = ReportOptions::default();
     suite.add(("lch.set", 1), report(text), &options, Some(&source))?;
@@ -190,7 +198,7 @@ fn energy_by_correlation_marker_or_model() {
     assert!(!e.model);
     // A power that does not follow the CPU is aligned by a marker only, and never guessed.
     let flat = energy_of(&text, PowerSource::Log(power(None, false)));
-    let why = flat.unwrap_err();
+    let why = flat.unwrap_err().to_string();
     assert!(
         why.starts_with("the power log has no marker, and its power follows"),
         "{why}"
@@ -221,7 +229,8 @@ fn power_logs_that_do_not_cover_the_benchmark_are_refused() {
         &marked,
         PowerSource::Log(PowerLog::parse(short.as_bytes()).unwrap()),
     );
-    assert_eq!(e.unwrap_err(), "the power log does not cover the benchmark");
+    let why = e.unwrap_err().to_string();
+    assert_eq!(why, "the power log does not cover the benchmark");
     for (text, why) in [
         ("", "line 1: the header is not"),
         ("time_s,power_mw\n1,x\n", "line 2: no number"),
@@ -242,7 +251,8 @@ fn power_logs_over_300_s_need_a_marker() {
     let long = "time_s,power_mw\n0,100\n301,100\n";
     let log = PowerLog::parse(long.as_bytes()).unwrap();
     let e = energy_of(&launch(810_000), PowerSource::Log(log)).unwrap_err();
-    assert_eq!(e, "the power log is longer than 300 s: cut it, or mark it");
+    let why = "the power log is longer than 300 s: cut it, or mark it";
+    assert_eq!(e.to_string(), why);
     let mut marked = launch(810_000);
     mark(&mut marked, 5_080_000, "B|900|power_marker");
     mark(&mut marked, 5_080_100, "E|900");

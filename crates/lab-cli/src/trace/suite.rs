@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mpbond_command::{Failure, print};
 use mpbond_systrace::{
-    CpuPower, PowerLog, PowerSource, Report, ReportOptions, SuiteBuilder, Table,
+    CpuPower, PowerLog, PowerSource, Report, ReportOptions, SuiteBuilder, SuiteError, Table,
 };
 
 use super::form::{FormArgs, make_folder, write};
@@ -83,8 +83,10 @@ impl SuiteArgs {
                 let input = open(file, self.quiet)?;
                 let report = Report::of(input, &options).map_err(|e| bad(file, &e))?;
                 warn(file, report.summary.incomplete.as_deref());
-                if let Err(e) = suite.add((&scenario, n), report, &options, power) {
-                    eprintln!("mpbond trace: {}: {e}", file.display());
+                match suite.add((&scenario, n), report, &options, power) {
+                    Ok(()) => {}
+                    Err(e @ SuiteError::Second(_)) => return Err(second(file, &e)),
+                    Err(e) => eprintln!("mpbond trace: {}: {e}", file.display()),
                 }
             }
         }
@@ -127,6 +129,14 @@ fn parse<T>(
     parser(BufReader::new(input)).map_err(|e| wrong(&e))
 }
 
+/// Refusal of a second recording of one kind.
+fn second(file: &Path, why: &SuiteError) -> Failure {
+    let file = file.display();
+    Failure::input(format_args!(
+        "{file}: {why}; remove one, or give it a number of its own"
+    ))
+}
+
 /// Files of a folder by scenario and repetition; other names are listed on standard error.
 fn recordings(folder: &Path) -> Result<BTreeMap<(String, u32), Files>, Failure> {
     let cannot = |e: std::io::Error| Failure::input(format_args!("{}: {e}", folder.display()));
@@ -145,12 +155,10 @@ fn recordings(folder: &Path) -> Result<BTreeMap<(String, u32), Files>, Failure> 
         };
         let files = list.entry(key).or_default();
         if path.extension().is_some_and(|e| e == "csv") {
-            if let Some(other) = files.power.replace(path) {
-                return Err(Failure::input(format_args!(
-                    "{}: a second power log of the same repetition",
-                    other.display()
-                )));
+            if files.power.is_some() {
+                return Err(second(&path, &SuiteError::Second("power log")));
             }
+            files.power = Some(path);
         } else {
             files.traces.push(path);
         }

@@ -359,6 +359,23 @@ fn a_scenario_is_played_on_a_device() {
     assert_eq!(suite["scenarios"][0]["name"], "tap");
     let e = fails(&["suite", &bin], b"");
     assert!(e.contains("no recording in it"), "{e}");
+    // A second recording of a kind, and a second power log, are refused.
+    let folder = Path::new(&out);
+    std::fs::copy(folder.join("tap-1.trace"), folder.join("tap-1.v2.trace")).unwrap();
+    let second = trace(&["suite", &out], b"");
+    let why = "tap-1.v2.trace: a second method trace of the same repetition; remove one, or give it \
+               a number of its own\n";
+    assert!(
+        second.code == 2 && second.stderr.ends_with(why),
+        "{}",
+        second.stderr
+    );
+    std::fs::remove_file(folder.join("tap-1.v2.trace")).unwrap();
+    for name in ["tap-1.a.csv", "tap-1.b.csv"] {
+        std::fs::write(folder.join(name), "time_s,power_mw\n0,1\n1,1\n").unwrap();
+    }
+    let e = fails(&["suite", &out], b"");
+    assert!(e.contains("tap-1.b.csv: a second power log"), "{e}");
     // Nothing known of that name; no device; no adb.
     let e = fails(&["record", "--adb", "--scenario", "nap", "-o", &out], b"");
     assert!(

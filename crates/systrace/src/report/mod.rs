@@ -14,6 +14,6 @@ pub use analyses::{FunctionReport, Report, ReportOptions};
 pub use json::ReportJson;
 pub use suite::{
     Claim, ClaimResult, CpuPower, HotFunction, PowerLog, PowerSource, ScenarioResult, Suite,
-    SuiteBuilder, Value,
+    SuiteBuilder, SuiteError, Value,
 };
 pub use tables::Table;

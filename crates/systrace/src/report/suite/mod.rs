@@ -7,6 +7,7 @@ mod page;
 mod published;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::Serialize;
 
@@ -29,8 +30,30 @@ pub struct SuiteBuilder {
     runs: BTreeMap<String, BTreeMap<u32, Repetition>>,
 }
 
+/// Reason why a recording, or a part of it, was not added to a suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SuiteError {
+    /// The repetition already has a recording of this kind; nothing was added.
+    Second(&'static str),
+    /// The recording has nothing for a table, or its power log cannot be used.
+    Lacking(String),
+}
+
+impl fmt::Display for SuiteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Second(kind) => write!(f, "a second {kind} of the same repetition"),
+            Self::Lacking(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for SuiteError {}
+
 #[derive(Debug, Default)]
 struct Repetition {
+    /// Kinds of its recordings.
+    kinds: BTreeSet<&'static str>,
     measures: Vec<Measure>,
     /// Calls and exclusive time, ns, of each function.
     functions: Option<BTreeMap<String, (u64, u64)>>,
@@ -119,20 +142,32 @@ impl SuiteBuilder {
     /// what it has.
     ///
     /// # Errors
-    /// One line, if it has nothing for a table, or if its power log cannot be aligned; the other
-    /// quantities are added in that case.
+    /// If the repetition has a recording of that kind; if it has nothing for a table; or if its
+    /// power log cannot be aligned, in which case the other quantities are added.
     pub fn add(
         &mut self,
         (scenario, repetition): (&str, u32),
         report: Report,
         options: &ReportOptions,
         power: Option<&PowerSource>,
-    ) -> Result<(), String> {
+    ) -> Result<(), SuiteError> {
         let known = Scenario::shipped();
         let known = known.iter().find(|s| s.name == scenario);
         let continuous = known.is_some_and(|s| s.category == "sensing");
         let run = self.runs.entry(scenario.to_owned()).or_default();
         let run = run.entry(repetition).or_default();
+        let counters = measures::of_counters(&report.microarch);
+        let kinds = [
+            ("system trace", report.usage.is_some()),
+            ("method trace", report.functions.is_some()),
+            ("profile with hardware counters", !counters.is_empty()),
+        ];
+        let kinds = kinds.into_iter().filter(|(_, has)| *has);
+        let kinds: Vec<&'static str> = kinds.map(|(kind, _)| kind).collect();
+        if let Some(kind) = kinds.iter().find(|kind| run.kinds.contains(**kind)) {
+            return Err(SuiteError::Second(kind));
+        }
+        run.kinds.extend(kinds);
         let before = run.measures.len();
         if let Some(f) = &report.functions {
             run.measures.extend(measures::of_functions(f));
@@ -142,16 +177,16 @@ impl SuiteBuilder {
                 *sum = (sum.0 + f.calls, sum.1 + f.exclusive_ns);
             }
         }
-        run.measures
-            .extend(measures::of_counters(&report.microarch));
+        run.measures.extend(counters);
         if report.usage.is_some() {
             let rules = (&options.classes, &options.idle);
             let (list, failed) = measures::of_trace(report, continuous, rules, power);
             run.measures.extend(list);
-            failed.map_or(Ok(()), Err)?;
+            failed.map_or(Ok(()), |why| Err(SuiteError::Lacking(why)))?;
         }
         if run.measures.len() == before {
-            return Err("no task switches, no calls and no counters of a component in it".into());
+            let why = "no task switches, no calls and no counters of a component in it";
+            return Err(SuiteError::Lacking(why.to_owned()));
         }
         Ok(())
     }
