@@ -127,7 +127,7 @@ impl IdleReport {
         let idle: u64 = episodes.iter().map(|e| e.end - e.start).sum();
         let mut causes: BTreeMap<String, IdleCause> = BTreeMap::new();
         let mut findings: Findings = BTreeMap::new();
-        let mut details = Vec::new();
+        let (mut details, mut floor) = (Vec::new(), 0);
         let stalls = Stalls::of(&index, rules, &mut findings);
         for e in &episodes {
             let ns = e.end - e.start;
@@ -154,6 +154,9 @@ impl IdleReport {
                 None => (UNKNOWN, false, false),
             };
             add(&mut causes, cause, anomaly, explained, ns);
+            if ns <= floor {
+                continue;
+            }
             if let Some((stall, _)) = stall {
                 index.add_threads(stall, e, &mut evidence);
             }
@@ -168,6 +171,7 @@ impl IdleReport {
             });
             if details.len() >= 2 * MAX_DETAILS {
                 keep_longest(&mut details);
+                floor = details.last().map_or(0, |d| d.end_ns - d.start_ns);
             }
         }
         keep_longest(&mut details);
@@ -258,16 +262,20 @@ fn add(
     explained: bool,
     ns: u64,
 ) {
-    let row = causes.entry(cause.to_owned()).or_insert_with(|| IdleCause {
+    if let Some(row) = causes.get_mut(cause) {
+        row.episodes += 1;
+        row.idle_s += ns as f64 / 1e9;
+        return;
+    }
+    let row = IdleCause {
         cause: cause.to_owned(),
         anomaly,
         explained,
-        episodes: 0,
-        idle_s: 0.0,
+        episodes: 1,
+        idle_s: ns as f64 / 1e9,
         percent: 0.0,
-    });
-    row.episodes += 1;
-    row.idle_s += ns as f64 / 1e9;
+    };
+    causes.insert(cause.to_owned(), row);
 }
 
 fn keep_longest(details: &mut Vec<IdleEpisode>) {

@@ -76,6 +76,11 @@ impl<'t> Spans<'t> {
         last.is_some_and(|(_, latest)| *latest >= end)
     }
 
+    /// Whether a thread has any slice or call.
+    pub(super) fn has(&self, tid: u32) -> bool {
+        self.marks.contains_key(&tid) || self.calls.contains_key(&tid)
+    }
+
     /// Calls, then slices of a thread that span an interval, innermost first.
     pub(super) fn across(&self, tid: u32, start: u64, end: u64) -> impl Iterator<Item = &'t Slice> {
         let of = |nests: &FxHashMap<u32, Nest>, slices: &'t [Slice]| {

@@ -91,7 +91,12 @@ impl Stall {
 /// All stalls with at least `least_ns` of idle time, by start time.
 pub(super) fn stalls(index: &Index<'_>, least_ns: u64) -> Vec<Stall> {
     let mut list = Vec::new();
+    let between = !index.trace.async_slices.is_empty() || !index.trace.binder.is_empty();
     for (task, runs) in index.runs_by_task() {
+        // A stall is inside a function.
+        if !between && !index.spans.has(task) {
+            continue;
+        }
         let mut runs = runs.peekable();
         while let (Some(before), Some(after)) = (runs.next(), runs.peek()) {
             let gap = Gap {
@@ -99,8 +104,10 @@ pub(super) fn stalls(index: &Index<'_>, least_ns: u64) -> Vec<Stall> {
                 before,
                 after,
             };
+            // The length of the wait bounds its idle time, and is known without a search.
+            let long = after.start.saturating_sub(before.end) >= least_ns;
             let blocked = !before.state.is_runnable() && before.state != TaskState::UNKNOWN;
-            if blocked && index.idle_between(before.end, after.start) >= least_ns {
+            if long && blocked && index.idle_between(before.end, after.start) >= least_ns {
                 gap.stalls(index, least_ns, &mut list);
             }
         }
