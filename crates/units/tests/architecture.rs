@@ -128,7 +128,7 @@ const UNSAFE: [(&str, &str); 18] = [
     ),
     ("crates/lab/src/sys/mptcp.rs", "MPTCP_INFO"),
     ("crates/lab/src/sys/packet.rs", "packet sockets, offloads"),
-    ("crates/lab/src/sys/sched.rs", "SCHED_FIFO"),
+    ("crates/lab/src/sys/sched.rs", "SCHED_FIFO, SCHED_IDLE"),
     (
         "crates/lab/src/sys/setns.rs",
         "threads and programs in other namespaces",
@@ -139,7 +139,10 @@ const UNSAFE: [(&str, &str); 18] = [
         "the terminal's foreground group",
     ),
     ("crates/lab/src/sys/tun.rs", "TUN devices"),
-    ("crates/lab/src/sys/udp.rs", "UDP_SEGMENT"),
+    (
+        "crates/lab/src/sys/udp.rs",
+        "UDP_SEGMENT, UDP_GRO, sendmmsg",
+    ),
     // Of tests and benches.
     ("crates/net/benches/relay_cpu.rs", "SO_MAX_PACING_RATE"),
     (

@@ -3,6 +3,7 @@
 
 mod busy;
 mod child;
+mod cpu;
 mod handover;
 mod kernel;
 mod merge;
@@ -34,6 +35,7 @@ pub struct Measurement {
 }
 
 enum Kind {
+    Cpu(cpu::Cpu),
     Handover(handover::Handover),
     Kernel(kernel::Kernel),
     Merge(merge::Merge),
@@ -113,6 +115,7 @@ impl Measurement {
         let own = own_part(table);
         let wrong = |why: String| Error::Experiment(format!("{}: {why}", path.display()));
         let kind = match measure.as_str() {
+            "cpu" => Kind::Cpu(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "handover" => Kind::Handover(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "kernel-parts" => Kind::Kernel(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "merge" => Kind::Merge(own.try_into().map_err(|e| wrong(one_line(&e)))?),
@@ -123,7 +126,7 @@ impl Measurement {
             "kernel-wire" => Kind::Wire(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             other => {
                 return Err(wrong(format!(
-                    "there is no measure \"{other}\": delay-parts, handover, kernel-parts, \
+                    "there is no measure \"{other}\": cpu, delay-parts, handover, kernel-parts, \
                      kernel-wire, merge, probe, recordings, watch"
                 )));
             }
@@ -141,6 +144,7 @@ impl Measurement {
 
     fn keys(&self) -> Vec<String> {
         match &self.kind {
+            Kind::Cpu(cpu) => cpu.keys(),
             Kind::Handover(_) => handover::KEYS.map(str::to_owned).to_vec(),
             Kind::Kernel(kernel) => kernel.keys(),
             Kind::Merge(_) => merge::KEYS.map(str::to_owned).to_vec(),
@@ -168,6 +172,7 @@ impl Measurement {
             return Err(format!("the check of \"{}\" wants nothing", c.of));
         }
         match &self.kind {
+            Kind::Cpu(cpu) => cpu.check(),
             Kind::Handover(handover) => handover.check(),
             Kind::Kernel(kernel) => kernel.check(),
             Kind::Merge(merge) => merge.check(),
@@ -190,6 +195,7 @@ impl Measurement {
     /// Measures; `quick` makes a short run, which only shows that the measurement works.
     pub fn measure(&self, quick: bool) -> Result<Sheet> {
         let outcome = match &self.kind {
+            Kind::Cpu(cpu) => cpu.measure(quick)?,
             Kind::Handover(handover) => handover.measure(quick)?,
             Kind::Kernel(kernel) => kernel.measure(quick)?,
             Kind::Merge(merge) => merge.measure(quick)?,
@@ -328,7 +334,8 @@ mod tests {
     #[test]
     fn shipped_rows_are_right() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-        let folders = ["delay", "wear"].map(|f| std::fs::read_dir(root.join(f)).unwrap());
+        let folders =
+            ["delay", "trimming", "wear"].map(|f| std::fs::read_dir(root.join(f)).unwrap());
         let mut files: Vec<PathBuf> = vec![root.join("mpbond/fig01.toml")];
         files.extend(
             folders

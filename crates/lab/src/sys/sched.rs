@@ -21,3 +21,20 @@ pub(crate) fn become_fifo() -> io::Result<()> {
         Err(io::Error::last_os_error())
     }
 }
+
+/// Gives the calling thread the policy `SCHED_IDLE`: it runs when a processor has nothing else to
+/// run (sched(7)).
+///
+/// # Errors
+/// Errors of the system call.
+#[cfg(feature = "measurements")]
+pub(crate) fn become_idle() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` lives across the call; pid 0 means the calling thread.
+    let rc = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &param) };
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

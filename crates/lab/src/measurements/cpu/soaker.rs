@@ -1,0 +1,212 @@
+//! Idle time of every processor, by threads that compute while nothing else runs.
+//!
+//! The kernel's own counters miss time here: with tick accounting a short interrupt or softirq is
+//! counted as the task that it interrupted, or not at all. So one thread of class `SCHED_IDLE` for
+//! each processor repeats a fixed amount of work. Its pace without interruptions is known, so that
+//! the number of repetitions gives the time in which the processor was idle.
+//!
+//! The pace is the 10th percentile of recent repetitions, not a constant: the clock frequency of a
+//! processor changes with temperature and with the neighbours of a virtual machine.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::sys;
+
+/// Duration of one repetition, about: long beside reading the clock, short beside a scheduler's
+/// slice.
+const REPETITION: Duration = Duration::from_micros(40);
+/// Number of repetitions from which the pace is determined: at least 80 ms, so that the pace
+/// follows the clock frequency, and its determination costs nothing.
+const WINDOW: usize = 2048;
+/// Number of repetitions that give the first pace, on a busy processor soon enough.
+const FIRST_WINDOW: usize = 128;
+/// Quantile of the durations that is the pace, in percent: above the scatter of the clock, below
+/// interruptions.
+const PACE_PERCENT: usize = 10;
+/// Maximum time until each thread knows its pace, for which it needs 5 ms. Beside one ordinary
+/// thread that always runs, a thread of class `SCHED_IDLE` gets one part in 300.
+const CALIBRATION: Duration = Duration::from_secs(60);
+
+/// Idle time of one processor. Aligned so that no two threads write into one cache line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Idle {
+    ns: AtomicU64,
+    calibrated: AtomicBool,
+}
+
+/// A running thread on each processor that this process may use.
+#[derive(Debug)]
+pub(super) struct Soaker {
+    idle: Arc<Vec<Idle>>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Soaker {
+    /// Starts the threads, and waits until each knows its pace.
+    ///
+    /// # Errors
+    /// One line: a thread cannot be started or placed, or a processor was too busy.
+    pub(super) fn start() -> Result<Self, String> {
+        let allowed = sched_getaffinity(Pid::from_raw(0)).map_err(|e| e.to_string())?;
+        let processors: Vec<usize> = (0..CpuSet::count())
+            .filter(|n| allowed.is_set(*n).unwrap_or(false))
+            .collect();
+        let idle: Vec<Idle> = processors.iter().map(|_| Idle::default()).collect();
+        let mut soaker = Self {
+            idle: Arc::new(idle),
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
+        for (index, processor) in processors.iter().copied().enumerate() {
+            let (idle, stop) = (soaker.idle.clone(), soaker.stop.clone());
+            let (told, hear) = std::sync::mpsc::channel();
+            let thread = std::thread::Builder::new()
+                .name("soaker".to_owned())
+                .spawn(move || {
+                    let placed = place(processor);
+                    let may_run = placed.is_ok();
+                    let _ = told.send(placed);
+                    if let (true, Some(idle)) = (may_run, idle.get(index)) {
+                        soak(idle, &stop);
+                    }
+                })
+                .map_err(|e| format!("cannot start a thread: {e}"))?;
+            soaker.threads.push(thread);
+            let placed = hear.recv().map_err(|e| e.to_string())?;
+            placed.map_err(|e| format!("cannot compute on processor {processor}: {e}"))?;
+        }
+        let start = Instant::now();
+        while let Some(n) = soaker.uncalibrated() {
+            if start.elapsed() > CALIBRATION {
+                let processor = processors.get(n).copied().unwrap_or(n);
+                return Err(format!("processor {processor} was too busy to calibrate"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(soaker)
+    }
+
+    fn uncalibrated(&self) -> Option<usize> {
+        let known = |idle: &Idle| idle.calibrated.load(Ordering::Acquire);
+        self.idle.iter().position(|idle| !known(idle))
+    }
+
+    /// Number of processors.
+    pub(super) fn processors(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Idle time of all processors together, since the threads were calibrated.
+    pub(super) fn idle(&self) -> Duration {
+        let each = self.idle.iter();
+        Duration::from_nanos(each.map(|idle| idle.ns.load(Ordering::Relaxed)).sum())
+    }
+}
+
+impl Drop for Soaker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn place(processor: usize) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(processor)?;
+    sched_setaffinity(Pid::from_raw(0), &only)?;
+    sys::sched::become_idle()
+}
+
+/// Repeats the work and adds up idle time, until `stop`.
+fn soak(idle: &Idle, stop: &AtomicBool) {
+    let rounds = rounds_of(REPETITION);
+    let mut took_ns: Vec<u64> = Vec::with_capacity(WINDOW);
+    let mut pace_ns = 0;
+    let mut window = FIRST_WINDOW;
+    let mut state = 1;
+    let mut before = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        state = work(state, rounds);
+        let now = Instant::now();
+        let ns = now.duration_since(before).as_nanos();
+        took_ns.push(u64::try_from(ns).unwrap_or(u64::MAX));
+        // A repetition counts as its duration without interruptions.
+        idle.ns.fetch_add(pace_ns, Ordering::Relaxed);
+        if took_ns.len() == window {
+            pace_ns = pace(&mut took_ns);
+            took_ns.clear();
+            window = WINDOW;
+            idle.calibrated.store(true, Ordering::Release);
+            // The determination of the pace is no use by others.
+            let own = u64::try_from(now.elapsed().as_nanos()).unwrap_or_default();
+            idle.ns.fetch_add(own.min(pace_ns), Ordering::Relaxed);
+            before = Instant::now();
+        } else {
+            before = now;
+        }
+    }
+}
+
+/// Multiplications in sequence, each of which needs the result of the one before: their duration
+/// depends on the clock frequency, and hardly on what runs beside them on the same core.
+fn work(mut state: u64, rounds: u32) -> u64 {
+    for _ in 0..rounds {
+        state = black_box(
+            state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1),
+        );
+    }
+    state
+}
+
+/// The number of rounds that take about `time`, from the fastest of several attempts.
+fn rounds_of(time: Duration) -> u32 {
+    const TRY: u32 = 10_000;
+    let attempt = |_| {
+        let start = Instant::now();
+        black_box(work(1, TRY));
+        start.elapsed().as_nanos()
+    };
+    let ns = (0..20).map(attempt).min().unwrap_or(1).max(1);
+    let rounds = time.as_nanos() * u128::from(TRY) / ns;
+    u32::try_from(rounds).unwrap_or(u32::MAX).max(1)
+}
+
+/// The duration of a repetition without interruptions.
+fn pace(took_ns: &mut [u64]) -> u64 {
+    let index = took_ns.len() * PACE_PERCENT / 100;
+    match took_ns {
+        [] => 0,
+        some => *some.select_nth_unstable(index).1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interruptions_do_not_change_the_pace() {
+        let mut took: Vec<u64> = (0..100).map(|n| 1000 + n % 5).collect();
+        assert_eq!(pace(&mut took), 1000);
+        // Two thirds are interrupted.
+        let mut took: Vec<u64> = (0..300)
+            .map(|n| if n % 3 == 0 { 1000 } else { 9000 })
+            .collect();
+        assert_eq!(pace(&mut took), 1000);
+        assert_eq!(pace(&mut []), 0);
+    }
+}
