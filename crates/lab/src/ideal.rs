@@ -144,14 +144,22 @@ fn capacity(
 /// matters when it has a rate of its own.
 ///
 /// On a medium without a rate of its own, a packet takes the time that its link needs: all links
-/// together carry no more than the fastest link alone. Time for the other direction's
-/// acknowledgements is not counted, which keeps the bound valid.
+/// together carry no more than the fastest link alone, and each no more than full packets with the
+/// overhead of their frames. Time for the other direction's acknowledgements is not counted, which
+/// keeps the bound valid.
 fn media(e: &Experiment, topology: &mut Topology, direction: Direction) {
     for spec in &e.media {
         let name = spec.name.get_ref();
         let on_it = |hop: &&mut Hop| hop.shared_medium.as_ref() == Some(name);
         let hops = topology.paths.iter_mut().flat_map(|path| &mut path.hops);
-        let hops: Vec<&mut Hop> = hops.filter(on_it).collect();
+        let mut hops: Vec<&mut Hop> = hops.filter(on_it).collect();
+        let medium = spec.medium();
+        for hop in &mut hops {
+            for capacity in [&mut hop.down, &mut hop.up] {
+                let rates = std::mem::replace(capacity, Capacity::unlimited());
+                *capacity = rates.mapped(&|rate| medium.goodput(rate));
+            }
+        }
         let capacity = match (spec.rate, hops.len()) {
             (Some(rate), 1..) => Some(Capacity::constant(rate)),
             (None, 2..) => Some(Capacity::largest(
@@ -278,6 +286,17 @@ up = 4
             // 3 Mbit in the first quarter of a second, then 9 Mbit at 8 Mbit/s.
             near(bound("", "", &fault, 1), 0.25 + 9.0 / 8.0);
         }
+    }
+
+    #[test]
+    fn knows_the_overhead_of_frames() {
+        let air = "[[medium]]\nname = \"air\"\nframe_overhead = \"1ms\"\n";
+        let pipe = format!("medium = \"air\"\n{air}");
+        // A packet of 12 kbit takes 1 ms, and 3.072 ms at 4 Mbit/s with its header: 12 Mbit take
+        // 4.072 s.
+        let together = 12.0 / (8.0 + 12.0 / 4.072);
+        let got = bound("", &pipe, "", 1);
+        assert!((got - together).abs() < 1e-6, "{got} instead of {together}");
     }
 
     #[test]

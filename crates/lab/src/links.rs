@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpbond_radio::Profiles;
-use mpbond_sim::link::{LinkChange, Medium, Shared, SharedMedium, SharedRadio};
+use mpbond_sim::link::{LinkChange, Shared, SharedMedium, SharedRadio};
 
 use crate::error::{Error, Result};
 use crate::experiment::{Direction, Duplex, Experiment, Link, Role, Workload};
@@ -60,7 +60,7 @@ pub(crate) fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result
     Ok(Shared {
         medium: spec.map(|spec| SharedMedium {
             name: spec.name.get_ref().clone(),
-            medium: Medium { rate: spec.rate },
+            medium: spec.medium(),
             half_duplex: spec.duplex == Duplex::Half,
         }),
         near_radio: radio(link.from.get_ref(), link.radio.as_ref())?,

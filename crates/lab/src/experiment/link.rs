@@ -3,6 +3,7 @@
 //! ```toml
 //! [[medium]]                      # what links share
 //! name = "wifi"                   # airtime, both directions, one packet at a time
+//! frame_overhead = "159us"        # of each packet, beside the time of its octets
 //!
 //! [[medium]]
 //! name = "cell"
@@ -29,7 +30,7 @@
 
 use std::time::Duration;
 
-use mpbond_sim::link::{BurstLoss, LinkChangeSpec, LinkSpec, Queue, RateSpec};
+use mpbond_sim::link::{BurstLoss, LinkChangeSpec, LinkSpec, Medium, Queue, RateSpec};
 use mpbond_units::BitRate;
 use mpbond_units::duration_text;
 use serde::Deserialize;
@@ -94,9 +95,23 @@ pub struct MediumSpec {
     /// Rate of all links together; airtime is shared where there is none (see
     /// [`mpbond_sim::link::Medium::rate`]).
     pub rate: Option<BitRate>,
+    /// Time that each packet occupies the medium beside that of its octets (see
+    /// [`mpbond_sim::link::Medium::frame_overhead`]).
+    #[serde(default, with = "duration_text")]
+    pub frame_overhead: Duration,
     /// Whether the two directions share the medium.
     #[serde(default)]
     pub duplex: Duplex,
+}
+
+impl MediumSpec {
+    /// The model of the medium.
+    pub(crate) fn medium(&self) -> Medium {
+        Medium {
+            rate: self.rate,
+            frame_overhead: self.frame_overhead,
+        }
+    }
 }
 
 /// Use of a medium by the two directions of a link.

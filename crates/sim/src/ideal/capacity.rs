@@ -119,6 +119,23 @@ impl Capacity {
         Self(Form::Largest(all))
     }
 
+    /// The capacity with each rate replaced by that which `of` returns for it.
+    #[must_use]
+    pub fn mapped(self, of: &impl Fn(BitRate) -> BitRate) -> Self {
+        match self.0 {
+            Form::Largest(all) => Self::largest(all.into_iter().map(|c| c.mapped(of)).collect()),
+            Form::Pieces(mut pieces) => {
+                for piece in &mut pieces {
+                    let steps = piece.steps.iter();
+                    piece.steps = steps
+                        .map(|(from, bps)| (*from, of(BitRate::from_bps(*bps)).bps()))
+                        .collect();
+                }
+                Self(Form::Pieces(pieces))
+            }
+        }
+    }
+
     /// The capacity from `offset` on.
     #[must_use]
     pub fn from_offset(self, offset: Duration) -> Self {

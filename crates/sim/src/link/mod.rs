@@ -16,6 +16,7 @@
 //! assert_eq!(link.poll(arrival).unwrap().packet, "packet");
 //! ```
 
+mod airtime;
 mod burst;
 mod config;
 mod group;
@@ -36,9 +37,10 @@ use mpbond_units::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+pub use airtime::Medium;
 pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
-pub use group::{Group, Medium, MediumId, RadioId};
+pub use group::{Group, MediumId, RadioId};
 pub use models::{Models, Seat, Shared, SharedMedium, SharedRadio};
 pub use rfcomm::{NEAR_DBM, Rfcomm, SOCKET_BYTES, SUPERVISION_TIMEOUT, packet_loss};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
@@ -143,6 +145,8 @@ pub struct Link<P> {
     sending: Option<Sending>,
     /// Whether a [`Group`] decides when packets are sent.
     managed: bool,
+    /// Octets that each packet has in addition while it is sent.
+    frame_bytes: u32,
     /// Left the queue, not yet arrived; in order of arrival.
     flight: VecDeque<Delivered<P>>,
     last_arrival: Timestamp,
@@ -173,6 +177,7 @@ impl<P> Link<P> {
             held: Held::new(config.hold, config.hold_bytes),
             sending: None,
             managed: false,
+            frame_bytes: 0,
             flight: VecDeque::new(),
             last_arrival: Timestamp::ZERO,
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -405,7 +410,10 @@ impl<P> Link<P> {
     /// Begins to send the packet at the head, of which `credit` is already sent.
     fn begin_sending(&mut self, from: Position, credit: u64) {
         match self.head_bytes() {
-            Some(bytes) => self.send_with_credit(from, work_of(bytes), credit),
+            Some(bytes) => {
+                let octets = bytes.saturating_add(self.frame_bytes);
+                self.send_with_credit(from, work_of(octets), credit);
+            }
             None => self.sending = None,
         }
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use mpbond_radio::{Direction, RadioProfile};
 use mpbond_units::Timestamp;
 
-use super::group::{Group, Medium, MediumId, RadioId};
+use super::airtime::Medium;
+use super::group::{Group, MediumId, RadioId};
 use super::{Delivered, Dropped, Link, LinkChange, LinkStats};
 
 /// A medium shared by all links that name it.

@@ -51,6 +51,9 @@ pub(super) fn hosts(e: &Experiment, place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// Much more than any WiFi frame needs, at the lowest rate and with the longest back-off.
+const MAX_FRAME_OVERHEAD: Duration = Duration::from_millis(10);
+
 pub(super) fn media(e: &Experiment, place: &Place) -> Result<()> {
     unique(place, "medium", e.media.iter().map(|m| &m.name))?;
     for medium in &e.media {
@@ -63,6 +66,17 @@ pub(super) fn media(e: &Experiment, place: &Place) -> Result<()> {
         }
         if medium.rate.is_some_and(|rate| rate.bps() == 0) {
             let message = format!("medium \"{name}\": the rate must not be 0");
+            return Err(place.at(&medium.name, message));
+        }
+        if medium.rate.is_some() && !medium.frame_overhead.is_zero() {
+            let message = format!(
+                "medium \"{name}\": a medium with a rate has no frame_overhead, which is of \
+                 airtime"
+            );
+            return Err(place.at(&medium.name, message));
+        }
+        if medium.frame_overhead > MAX_FRAME_OVERHEAD {
+            let message = format!("medium \"{name}\": frame_overhead is at most 10 ms");
             return Err(place.at(&medium.name, message));
         }
     }

@@ -7,19 +7,11 @@
 use std::sync::Arc;
 
 use mpbond_radio::{Direction, Packet, Placement, Radio, RadioProfile};
-use mpbond_units::{BitRate, Timestamp};
+use mpbond_units::Timestamp;
 
+use super::airtime::Medium;
 use super::pace::Finish;
 use super::{Delivered, Dropped, Link, LinkChange};
-
-/// A medium: carries the packets of several links, one at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Medium {
-    /// Rate of the medium itself, as of a cell that devices share: a packet occupies the medium for
-    /// its bytes at this rate, besides the time at its link's own rate. `None`: a packet occupies
-    /// the medium while its link sends it, as on a WiFi channel, where a slow station slows all.
-    pub rate: Option<BitRate>,
-}
 
 /// A medium of a [`Group`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,9 +117,12 @@ impl<P> Group<P> {
         radios: Vec<(RadioId, Direction)>,
     ) -> usize {
         link.managed = true;
+        let air = medium.map(|MediumId(air)| air);
+        let of = air.and_then(|air| self.airs.get(air));
+        link.frame_bytes = of.map_or(0, |air| air.medium.frame_bytes());
         self.members.push(Member {
             link,
-            air: medium.map(|MediumId(air)| air),
+            air,
             radios,
             head: Head::None,
             last_end: None,
@@ -333,7 +328,9 @@ impl<P> Group<P> {
             let bytes = member.link.head_bytes().unwrap_or(0);
             at + rate.time_for(u64::from(bytes))
         });
-        member.start(at, until);
+        // Contention and the rest of the exchange of frames come first, so that the packet leaves
+        // when the medium is free again.
+        member.start(at + air.medium.frame_overhead, until);
         let stalls = stall(&member.link, Some(&*air), at);
         member.head = Head::Sending { stalls };
         air.taken = Some(Taken { by, until });
@@ -346,7 +343,7 @@ fn stall<P>(link: &Link<P>, air: Option<&Air>, from: Timestamp) -> Option<Timest
         // The medium is not kept any longer than the packet takes at its rate.
         None
         | Some(Air {
-            medium: Medium { rate: Some(_) },
+            medium: Medium { rate: Some(_), .. },
             ..
         }) => return None,
         Some(_) => link.sending_ends().unwrap_or(Timestamp::FAR_FUTURE),

@@ -5,6 +5,8 @@ use std::time::Duration;
 use mpbond_radio::Profiles;
 use proptest::prelude::*;
 
+use mpbond_units::BitRate;
+
 use super::super::{DropReason, LinkConfig, Queue, Rate};
 use super::*;
 
@@ -109,10 +111,43 @@ fn a_single_packet_does_not_wait_for_the_queues_of_others() {
     assert_eq!(out[12], (0, us(12_040)));
 }
 
+/// A receiver that acknowledges every second packet of 1500 bytes by one of 52: without its
+/// acknowledgements the medium carries 22 % more.
+#[test]
+fn frames_cost_time_beside_their_octets() {
+    let wifi = Medium {
+        rate: None,
+        frame_overhead: Duration::from_micros(159),
+    };
+    let data_until = |acks: bool| {
+        let mut group = on_a_medium(wifi, &[54.0, 54.0]);
+        for i in 0..2_000 {
+            group.enqueue(0, ms(0), 1500, 0).unwrap();
+            if acks && i % 2 == 1 {
+                group.enqueue(1, ms(0), 52, 0).unwrap();
+            }
+        }
+        let out = departures(&mut group);
+        let first = out.iter().find(|p| p.0 == 0).unwrap().1;
+        let ends = |index: usize| out.iter().filter(move |p| p.0 == index).map(|p| p.1);
+        (first, ends(0).next_back().unwrap(), ends(1).next_back())
+    };
+    let (first, alone, _) = data_until(false);
+    // 159 us, and 1536 octets at 54 Mbit/s.
+    assert_eq!(first.as_nanos(), 159_000 + 227_556);
+    assert_eq!(alone.as_nanos() / 1_000, 2_000 * 386_556 / 1_000);
+    let (_, data, ack) = data_until(true);
+    // 172 us each: 159, and 88 octets.
+    let all = data.max(ack.unwrap());
+    let gain = all.as_secs_f64() / alone.as_secs_f64() - 1.0;
+    assert!((gain - 0.2225).abs() < 0.0005, "{gain}");
+}
+
 #[test]
 fn a_cell_has_a_rate_of_its_own() {
     let cell = Medium {
         rate: Some(mbps(15.0)),
+        ..Medium::default()
     };
     // Alone: the link's own 10. Both: half of 15 each.
     for (links, want) in [(1, 10.0), (2, 7.5)] {
@@ -132,6 +167,7 @@ fn a_cell_has_a_rate_of_its_own() {
     // A medium slower than its link sets the pace.
     let slow = Medium {
         rate: Some(mbps(3.0)),
+        ..Medium::default()
     };
     let mut group = on_a_medium(slow, &[12.0]);
     group.enqueue(0, ms(0), 1500, 0).unwrap();
