@@ -2,8 +2,9 @@
 //!
 //! CSV with the columns `time_s,kind,name,mhz,utilisation`. In lines of kind `core`, the name is
 //! the core number; `mhz` is empty where the system does not report it. In lines of kind `share`,
-//! the name is `stack`, `driver`, `logger`, `other` or `unattributed` (Table 1 of "Trimming the
-//! Smartphone Network Stack"). Utilisation is a share of one core's time since the previous sample.
+//! the name is `stack`, `softirq`, `driver`, `logger`, `other` or `unattributed` (Table 1 of
+//! "Trimming the Smartphone Network Stack"). Utilisation is a share of one core's time since the
+//! previous sample. Every sample has the same shares; cores may come and go.
 
 use std::io::Read;
 
@@ -22,13 +23,29 @@ pub(crate) const HEADER_START: &[u8] = b"time_s,kind,name,";
 
 /// Maximum number of cores.
 const MAX_CORES: usize = 1024;
+/// Maximum number of shares.
+const MAX_SHARES: usize = 64;
+/// Maximum length of a share's name.
+const MAX_NAME: usize = 32;
+
+/// Line of a log after its time.
+enum Line {
+    Core(CoreSample),
+    /// Name and utilisation.
+    Share(String, f64),
+}
 
 /// Reader of a processor log, sample by sample.
 pub struct CpuLog<R: Read> {
     lines: Lines<Unpacked<R>>,
     /// Line that begins the next sample.
-    ahead: Option<(Timestamp, Option<CoreSample>)>,
+    ahead: Option<(Timestamp, Line)>,
     cores: Vec<CoreSample>,
+    shares: Vec<(String, f64)>,
+    /// Names of the first sample's shares; `None` before it.
+    names: Option<Vec<String>>,
+    /// Number of the last line of the sample that was returned last.
+    line: u64,
     failed: Option<CaptureError>,
 }
 
@@ -55,6 +72,9 @@ impl<R: Read> CpuLog<R> {
             lines,
             ahead: None,
             cores: Vec::new(),
+            shares: Vec::new(),
+            names: None,
+            line: 0,
             failed: None,
         };
         log.look_ahead();
@@ -84,35 +104,86 @@ impl<R: Read> CpuLog<R> {
             self.ahead = None;
             return Err(e);
         }
-        let Some((at, _)) = self.ahead else {
+        let Some((at, _)) = &self.ahead else {
             return Ok(None);
         };
+        let at = *at;
         self.cores.clear();
-        while let Some((time, core)) = self.ahead
-            && time == at
-        {
-            self.cores.extend(core);
-            if self.cores.len() > MAX_CORES {
-                self.ahead = None;
-                return Err(self.lines.error(format!("more than {MAX_CORES} cores")));
+        self.shares.clear();
+        while let Some((_, line)) = self.ahead.take_if(|(time, _)| *time == at) {
+            let twice = match line {
+                Line::Core(core) => {
+                    let twice = self.cores.iter().any(|c| c.core == core.core);
+                    self.cores.push(core);
+                    twice.then(|| format!("a second line of core {}", core.core))
+                }
+                Line::Share(name, utilisation) => {
+                    let twice = self.shares.iter().any(|(n, _)| *n == name);
+                    let twice = twice.then(|| format!("a second line of share {name}"));
+                    self.shares.push((name, utilisation));
+                    twice
+                }
+            };
+            let reason = match twice {
+                Some(reason) => Some(reason),
+                None if self.cores.len() > MAX_CORES => {
+                    Some(format!("more than {MAX_CORES} cores"))
+                }
+                None if self.shares.len() > MAX_SHARES => {
+                    Some(format!("more than {MAX_SHARES} shares"))
+                }
+                None => None,
+            };
+            if let Some(reason) = reason {
+                return Err(self.lines.error(reason));
             }
+            self.line = self.lines.number();
             self.look_ahead();
         }
         if let Some(e) = self.failed.take() {
             self.ahead = None;
             return Err(e);
         }
-        if let Some((next, _)) = self.ahead
-            && next < at
-        {
+        if self.ahead.as_ref().is_some_and(|(next, _)| *next < at) {
             self.ahead = None;
             return Err(self.lines.error("time goes backwards"));
         }
+        if let Err(missing) = self.same_shares() {
+            self.ahead = None;
+            let reason = format!("the sample has no share {missing}: the log is cut");
+            return Err(self.error(reason));
+        }
         Ok(Some((at, &self.cores)))
+    }
+
+    /// Names and utilisations of the shares in the sample that [`Self::next`] returned last.
+    pub fn shares(&self) -> &[(String, f64)] {
+        &self.shares
+    }
+
+    /// Error with the place of the sample that was returned last.
+    pub(crate) fn error(&self, reason: impl Into<String>) -> CaptureError {
+        self.lines.error_at(self.line, reason)
+    }
+
+    /// # Errors
+    /// The name of a share that the first sample has and this one lacks.
+    fn same_shares(&mut self) -> Result<(), String> {
+        let found = |name: &String| self.shares.iter().any(|(n, _)| n == name);
+        match &self.names {
+            Some(names) => match names.iter().find(|name| !found(name)) {
+                Some(missing) => Err(missing.clone()),
+                None => Ok(()),
+            },
+            None => {
+                self.names = Some(self.shares.iter().map(|(name, _)| name.clone()).collect());
+                Ok(())
+            }
+        }
     }
 }
 
-fn parse(line: &str) -> Result<(Timestamp, Option<CoreSample>), String> {
+fn parse(line: &str) -> Result<(Timestamp, Line), String> {
     let Some([time, kind, name, mhz, utilisation]) = fields::<5>(line) else {
         return Err("expected 5 fields".to_owned());
     };
@@ -138,14 +209,17 @@ fn parse(line: &str) -> Result<(Timestamp, Option<CoreSample>), String> {
             };
             Ok((
                 at,
-                Some(CoreSample {
+                Line::Core(CoreSample {
                     core,
                     mhz,
                     utilisation,
                 }),
             ))
         }
-        "share" => Ok((at, None)),
+        "share" if name.is_empty() || name.len() > MAX_NAME => {
+            Err(format!("name of a share: 1 to {MAX_NAME} octets"))
+        }
+        "share" => Ok((at, Line::Share(name.to_owned(), utilisation))),
         other => Err(format!("kind \"{other}\" is neither core nor share")),
     }
 }

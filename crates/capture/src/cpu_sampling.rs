@@ -2,9 +2,10 @@
 //!
 //! Shares follow Table 1 of "Trimming the Smartphone Network Stack": *stack* is the system time of
 //! transferring processes; *driver* is irq time and the driver's kernel threads; *softirq* is the
-//! time of softirqs, in which drivers poll (NAPI) and the stack receives: /proc does not divide it;
-//! *logger* is the logging processes; *other* is all other processes and the transferring ones'
-//! user time. Time that no process accounts for (some have ended) is *unattributed* and shown.
+//! time of softirqs, in which drivers poll (NAPI) and the stack receives: /proc does not divide it,
+//! so that it stands for stack and driver; *logger* is the logging processes; *other* is all other
+//! processes and the transferring ones' user time. Time that no process accounts for (some have
+//! ended) is *unattributed* and shown. Time that a hypervisor stole from a core is not busy.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,7 +21,8 @@ pub struct CoreTicks {
 }
 
 impl CoreTicks {
-    const IDLE: [usize; 2] = [3, 4];
+    /// Idle, iowait, and steal: the core did nothing for this machine.
+    const NOT_BUSY: [usize; 3] = [3, 4, 7];
     const IRQ: usize = 5;
     const SOFTIRQ: usize = 6;
 
@@ -36,7 +38,8 @@ impl CoreTicks {
     }
 
     fn busy(self) -> u64 {
-        self.all() - Self::IDLE.iter().map(|i| self.fields[*i]).sum::<u64>()
+        let not_busy: u64 = Self::NOT_BUSY.iter().map(|i| self.fields[*i]).sum();
+        self.all() - not_busy
     }
 }
 
@@ -231,7 +234,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
 
-    const STAT: &str = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 100 0 50 800 50 10 40 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 5 6\n";
+    const STAT: &str = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 100 0 50 800 50 10 40 30 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 5 6\n";
 
     #[test]
     fn proc_is_read() {
@@ -239,7 +242,7 @@ mod tests {
         assert_eq!(cores.len(), 2);
         assert_eq!(
             (cores[0].0, cores[0].1.all(), cores[0].1.busy()),
-            (0, 1050, 200)
+            (0, 1080, 200)
         );
         let line = "42 (a (b) c) S 1 42 42 0 -1 2097216 0 0 0 0 7 9 0 0 20 0 1 0 1234 0 0";
         let expect = Process {

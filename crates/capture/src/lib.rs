@@ -12,6 +12,7 @@ pub mod bluetooth;
 mod btsnoop;
 mod cpu_log;
 pub mod cpu_sampling;
+mod cpu_summary;
 pub mod delay;
 pub mod energy;
 mod error;
@@ -27,6 +28,7 @@ mod source;
 pub mod wifi;
 
 pub use cpu_log::{CPU_LOG_HEADER, CpuLog};
+pub use cpu_summary::{CoreMeans, CpuSummary, ShareMean, cpu_mean_mw, cpu_summary};
 pub use error::{CaptureError, Place};
 pub use network::{Flow, Network, NotNetwork, network};
 pub use packet_log::{LoggedPacket, PacketLog};

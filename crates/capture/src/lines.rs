@@ -50,10 +50,19 @@ impl<R: Read> Lines<R> {
         &self.line
     }
 
+    /// Number of the line that was read last, from one.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(crate) fn error(&self, reason: impl Into<String>) -> CaptureError {
+        self.error_at(self.number, reason)
+    }
+
+    pub(crate) fn error_at(&self, line: u64, reason: impl Into<String>) -> CaptureError {
         CaptureError {
             file: self.source.file().to_owned(),
-            place: Place::Line(self.number),
+            place: Place::Line(line),
             reason: reason.into(),
         }
     }

@@ -108,7 +108,7 @@ impl Command {
             #[cfg(feature = "analysers")]
             Self::Energy(args) => energy::energy(&args).map_err(Failure::bad_input),
             #[cfg(feature = "analysers")]
-            Self::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
+            Self::Cpulog(args) => cpulog::cpulog(&args),
             Self::Completions(args) => args.run(Cli::command(), ""),
             Self::Man(args) => args.run(documented(), &[], &[]),
         }

@@ -1,22 +1,24 @@
 //! `mpbond cpulog`: per-core frequency and utilisation, by kind of process.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
-use std::path::PathBuf;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use mpbond_capture::CPU_LOG_HEADER;
 use mpbond_capture::cpu_sampling::{CpuSampler, Parts, Process, parse_process, parse_stat};
+use mpbond_capture::{CPU_LOG_HEADER, CpuSummary, cpu_summary};
+use mpbond_command::{Failure, print};
 
 /// Log the processor's frequency and utilisation, and the shares of network
-/// stack, softirqs, driver, logger and others.
+/// stack, softirqs, driver, logger and others; or show the means of a log.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     mpbond cpulog --output cpu.csv --seconds 60 --transfer curl\n  \
-    mpbond cpulog --output cpu.csv --transfer curl -- curl -o /dev/null http://192.0.2.1/")]
+    mpbond cpulog --output cpu.csv --transfer curl -- curl -o /dev/null http://192.0.2.1/\n  \
+    mpbond cpulog --summary cpu.csv")]
 pub(crate) struct CpulogArgs {
     /// Output file; standard output when not given.
     #[arg(long, value_name = "FILE")]
@@ -36,6 +38,15 @@ pub(crate) struct CpulogArgs {
     /// Name of a logging process, besides tcpdump and this one.
     #[arg(long, value_name = "NAME")]
     logger: Vec<String>,
+    /// Show the means of a log instead of writing one. A log that is cut or out of order is
+    /// refused.
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "output", "interval_ms", "seconds", "transfer", "driver", "logger", "command",
+    ])]
+    summary: Option<PathBuf>,
+    /// With --summary: print JSON.
+    #[arg(long, requires = "summary")]
+    json: bool,
     /// Log while this command runs.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -44,8 +55,50 @@ pub(crate) struct CpulogArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// When `/proc` cannot be read or the log cannot be written.
-pub(crate) fn cpulog(arguments: &CpulogArgs) -> Result<ExitCode> {
+/// When `/proc` cannot be read, or a log cannot be written or read.
+pub(crate) fn cpulog(arguments: &CpulogArgs) -> Result<ExitCode, Failure> {
+    match &arguments.summary {
+        Some(path) => summary(path, arguments.json),
+        None => record(arguments).map_err(Into::into),
+    }
+}
+
+/// Prints the means of a log.
+fn summary(path: &Path, json: bool) -> Result<ExitCode, Failure> {
+    let name = path.display().to_string();
+    let from = File::open(path).map_err(|e| Failure::input(format_args!("{name}: {e}")))?;
+    let means = cpu_summary(&name, BufReader::new(from)).map_err(Failure::input)?;
+    let text = match json {
+        true => serde_json::to_string(&means).map_err(Failure::run)? + "\n",
+        false => table(&means),
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(means: &CpuSummary) -> String {
+    let mut text = format!("{} samples in {:.3} s\n", means.samples, means.seconds);
+    let percent = |share: f64| share * 100.0;
+    for core in &means.cores {
+        let used = percent(core.utilisation);
+        let mhz = core
+            .mhz
+            .map_or(String::new(), |mhz| format!("  at {mhz:.0} MHz"));
+        text += &format!("core {:<10} {used:6.2} %{mhz}\n", core.core);
+    }
+    text += &format!("{:<15} {:6.2} %\n", "all cores", percent(means.utilisation));
+    for share in &means.shares {
+        text += &format!(
+            "  {:<13} {:6.2} %\n",
+            share.name,
+            percent(share.utilisation)
+        );
+    }
+    text += "utilisation is of one core; softirq is stack including driver\n";
+    text
+}
+
+fn record(arguments: &CpulogArgs) -> Result<ExitCode> {
     let seconds = match arguments.seconds {
         Some(s) if !(0.0..=1e9).contains(&s) => bail!("--seconds {s} is not a duration"),
         other => other.map(Duration::from_secs_f64),

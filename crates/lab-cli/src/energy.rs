@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use mpbond_capture::energy::{EnergyOptions, Input, LinkUse, run};
+use mpbond_capture::energy::{EnergyOptions, Input, LinkUse, background_mw, run};
 use mpbond_radio::{EnergyReport, Profiles};
 
 /// Output format of a report.
@@ -28,6 +28,7 @@ enum Form {
 #[command(after_help = "Examples:\n  \
     mpbond energy download.pcap --profile lte-2012 --svg power.svg\n  \
     mpbond energy wlan0.pcapng cpu.csv --profile pixel-2\n  \
+    mpbond energy wlan0.pcapng cpu.csv --profile galaxy-s3 --background idle.csv\n  \
     mpbond energy packets.csv --profile pixel-2 --use ps=primary.cellular \\\n    \
     --use hs=helper.cellular --use pipe=primary.wifi --use pipe=helper.wifi:reversed \\\n    \
     --access-point helper")]
@@ -60,6 +61,10 @@ pub(crate) struct EnergyArgs {
     /// Device of a processor log.
     #[arg(long, value_name = "FILE=DEVICE", value_parser = pair)]
     cpu_of: Vec<(String, String)>,
+    /// Processor log of the idle device: its mean power is subtracted, instead of the profile's
+    /// background.
+    #[arg(long, value_name = "FILE[=DEVICE]")]
+    background: Vec<String>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Form,
@@ -103,7 +108,7 @@ pub(crate) fn energy(arguments: &EnergyArgs) -> Result<ExitCode> {
         Some(name) => name.to_owned(),
         None => bail!("--profile is required"),
     };
-    let options = EnergyOptions {
+    let mut options = EnergyOptions {
         profile,
         device_profiles: arguments.device.clone(),
         interface: arguments.interface.clone(),
@@ -111,14 +116,20 @@ pub(crate) fn energy(arguments: &EnergyArgs) -> Result<ExitCode> {
         uses: arguments.uses.clone(),
         access_points: arguments.access_point.clone(),
         cpu_devices: arguments.cpu_of.clone(),
+        backgrounds_mw: Vec::new(),
     };
+    for background in &arguments.background {
+        let (file, device) = match background.split_once('=') {
+            Some((file, device)) => (file, Some(device)),
+            None => (background.as_str(), None),
+        };
+        let mw = background_mw(input(Path::new(file))?, device, &options, &profiles)?;
+        let device = device.map(str::to_owned);
+        options.backgrounds_mw.push((device, mw));
+    }
     let mut inputs = Vec::new();
     for path in &arguments.files {
-        let from = File::open(path).with_context(|| path.display().to_string())?;
-        inputs.push(Input {
-            name: path.display().to_string(),
-            from: BufReader::new(from),
-        });
+        inputs.push(input(path)?);
     }
     let report = run(inputs, &options, &profiles)?;
     if let Some(path) = &arguments.svg {
@@ -133,6 +144,15 @@ pub(crate) fn energy(arguments: &EnergyArgs) -> Result<ExitCode> {
         eprintln!("mpbond energy: incomplete: {reason}");
     }
     Ok(ExitCode::from(1))
+}
+
+fn input(path: &Path) -> Result<Input<BufReader<File>>> {
+    let name = path.display().to_string();
+    let from = File::open(path).with_context(|| name.clone())?;
+    Ok(Input {
+        name,
+        from: BufReader::new(from),
+    })
 }
 
 fn load(path: &Path, profiles: &mut Profiles) -> Result<String> {

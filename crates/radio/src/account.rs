@@ -136,6 +136,19 @@ pub struct Summary {
     pub down_bytes: u64,
 }
 
+impl Summary {
+    /// The same, with zero for each energy below zero.
+    pub(crate) fn not_negative(mut self) -> Self {
+        let phases = self.phases.iter_mut().map(|phase| &mut phase.joules);
+        let states = self.states.iter_mut().map(|state| &mut state.joules);
+        let sums = [&mut self.joules, &mut self.joules_without_last_tail];
+        for joules in phases.chain(states).chain(sums) {
+            *joules = joules.max(0.0);
+        }
+        self
+    }
+}
+
 /// Time and energy of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PhaseSum {

@@ -4,12 +4,12 @@ use mpbond_units::Timestamp;
 
 use crate::account::{Account, per_mb};
 use crate::event::{Packet, Placement};
-use crate::machine::{CoreSample, Cpu};
+use crate::machine::{CoreSample, Cpu, CpuParameters};
 use crate::power_trace::PowerTrace;
 use crate::profile::{AccessPoint, DeviceProfile, ProfileError, Profiles, RadioProfile};
 use crate::radio::Radio;
-use crate::report::{AccessPointReport, DeviceReport, EnergyReport, InterfaceReport};
-use crate::timeline::Timeline;
+use crate::report::{AccessPointReport, CpuShare, DeviceReport, EnergyReport, InterfaceReport};
+use crate::timeline::{Span, Timeline, Transfer};
 
 /// Interface of a device in a [`Collaboration`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -177,8 +177,27 @@ impl Collaboration {
             .get_mut(device.0)
             .and_then(|device| device.processor.as_mut());
         if let Some(p) = processor {
-            p.cpu.sample(at, cores, &mut (&mut p.account, &mut p.trace));
+            let mut out = (&mut p.account, &mut NotNegative(&mut p.trace));
+            p.cpu.sample(at, cores, &mut out);
             p.sampled = Some((p.sampled.map_or(at, |(first, _)| first), at));
+        }
+    }
+
+    /// Parameters of a device's processor, if it has one.
+    pub fn processor(&self, device: DeviceId) -> Option<&CpuParameters> {
+        let processor = self.devices.get(device.0)?.processor.as_ref()?;
+        Some(processor.cpu.parameters())
+    }
+
+    /// Replaces the power of the idle device that its profile gives, in mW; before the first
+    /// sample.
+    pub fn set_background_mw(&mut self, device: DeviceId, background_mw: f64) {
+        let processor = self
+            .devices
+            .get_mut(device.0)
+            .and_then(|device| device.processor.as_mut());
+        if let Some(p) = processor {
+            p.cpu.set_background_mw(background_mw);
         }
     }
 
@@ -236,6 +255,20 @@ impl Collaboration {
     }
 }
 
+/// Power over time without what is below zero, for charts.
+struct NotNegative<'a>(&'a mut PowerTrace);
+
+impl Timeline for NotNegative<'_> {
+    fn span(&mut self, span: Span) {
+        let power_mw = span.power_mw.max(0.0);
+        self.0.span(Span { power_mw, ..span });
+    }
+
+    fn transfer(&mut self, transfer: Transfer) {
+        self.0.transfer(transfer);
+    }
+}
+
 impl Device {
     fn report(self, seconds: f64) -> DeviceReport {
         let interfaces: Vec<InterfaceReport> = self
@@ -248,15 +281,17 @@ impl Device {
                 trace: i.trace,
             })
             .collect();
-        let cpu = self
-            .processor
-            .filter(|p| p.sampled.is_some())
-            .map(|p| InterfaceReport {
+        let mut background_joules = 0.0;
+        let cpu = self.processor.and_then(|p| {
+            let (first, last) = p.sampled?;
+            background_joules = p.cpu.background_mw() / 1e3 * last.since(first).as_secs_f64();
+            Some(InterfaceReport {
                 name: "cpu".to_owned(),
                 profile: p.profile,
-                energy: p.account.summary(),
+                energy: p.account.summary().not_negative(),
                 trace: p.trace,
-            });
+            })
+        });
         let base_joules = self.base_mw * seconds / 1e3;
         let access_point = self.access_point.map(|ap| AccessPointReport {
             joules: ap.power.get() * seconds / 1e3,
@@ -268,6 +303,9 @@ impl Device {
             .iter()
             .map(|i| i.energy.joules - i.energy.joules_without_last_tail)
             .sum();
+        let cpu_share = cpu
+            .as_ref()
+            .map(|cpu| CpuShare::new(cpu.energy.joules, radios, background_joules));
         let others = cpu.as_ref().map_or(0.0, |cpu| cpu.energy.joules) + base_joules;
         let ap = |f: fn(&AccessPointReport) -> f64| access_point.as_ref().map_or(0.0, f);
         let joules = radios + others + ap(|ap| ap.joules);
@@ -280,6 +318,7 @@ impl Device {
             joules_high: radios + others + ap(|ap| ap.joules_high),
             interfaces,
             cpu,
+            cpu_share,
             base_joules,
             access_point,
         }

@@ -46,5 +46,5 @@ pub use machine::{BluetoothLink, Duty};
 pub use power_trace::PowerTrace;
 pub use profile::{DeviceProfile, ProfileError, Profiles, RadioProfile};
 pub use radio::Radio;
-pub use report::{AccessPointReport, DeviceReport, EnergyReport, InterfaceReport};
+pub use report::{AccessPointReport, CpuShare, DeviceReport, EnergyReport, InterfaceReport};
 pub use timeline::{Phase, Span, State, Timeline, Transfer};

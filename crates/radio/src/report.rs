@@ -56,6 +56,9 @@ pub struct DeviceReport {
     pub interfaces: Vec<InterfaceReport>,
     /// Processor, if it was logged.
     pub cpu: Option<InterfaceReport>,
+    /// The processor's share of the energy of networking, if it was logged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_share: Option<CpuShare>,
     /// Constant energy of the device.
     pub base_joules: f64,
     /// Energy of acting as an access point, if it does.
@@ -75,6 +78,33 @@ pub struct InterfaceReport {
     /// Power over time.
     #[serde(skip)]
     pub trace: PowerTrace,
+}
+
+/// The processor's share of the energy of a transfer ("Trimming the Smartphone Network Stack",
+/// section 2.2), with the last tails of the interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CpuShare {
+    /// Processor, for networking: without the background.
+    pub cpu_net_j: f64,
+    /// Network interfaces.
+    pub nic_j: f64,
+    /// The idle phone, over the time of the processor log.
+    pub background_j: f64,
+    /// `cpu_net_j` over the sum of all three; absent when they are zero.
+    pub cpu_share: Option<f64>,
+}
+
+impl CpuShare {
+    /// The share of `cpu_net_j`.
+    pub fn new(cpu_net_j: f64, nic_j: f64, background_j: f64) -> Self {
+        let sum = cpu_net_j + nic_j + background_j;
+        Self {
+            cpu_net_j,
+            nic_j,
+            background_j,
+            cpu_share: (sum > 0.0).then(|| cpu_net_j / sum),
+        }
+    }
 }
 
 /// Energy of acting as an access point, with its range.
@@ -157,6 +187,18 @@ impl EnergyReport {
         rows.push(total);
         let mut text = aligned(&rows);
         let _ = writeln!(text, "{} bytes in {:.3} s", self.bytes, self.seconds);
+        for device in &self.devices {
+            let Some(share) = &device.cpu_share else {
+                continue;
+            };
+            let of_all = share.cpu_share.unwrap_or_default() * 100.0;
+            let _ = writeln!(
+                text,
+                "{}: processor for networking {:.3} J, interfaces {:.3} J, background {:.3} J: \
+                 the processor's share is {of_all:.1} %",
+                device.name, share.cpu_net_j, share.nic_j, share.background_j
+            );
+        }
         if self.joules_low < self.joules_high {
             let _ = writeln!(
                 text,

@@ -308,14 +308,63 @@ fn the_processor() {
         1e-9,
         "unknown",
     );
-    // The background is taken off, and never more than there is.
-    near(
-        p2.networking_mw(&[unknown]),
-        p2.power_mw(&[unknown]) - 150.2,
-        1e-9,
-        "share",
+}
+
+/// Energy of networking of a processor whose utilisation takes turns between two values, for 100 s.
+fn networking(profile: &str, utilisations: [f64; 2]) -> mpbond_radio::CpuShare {
+    let profiles = Profiles::shipped().unwrap();
+    let mut all = Collaboration::new(Placement::Recorded);
+    let device = all
+        .add_device("phone", profiles.device(profile).unwrap(), &profiles)
+        .unwrap();
+    for i in 0..=200_u64 {
+        let core = CoreSample {
+            core: 0,
+            mhz: Some(1400.0),
+            utilisation: utilisations[(i % 2) as usize],
+        };
+        all.cpu_sample(Timestamp::from_millis(500 * i), device, &[core]);
+    }
+    let report = all.finish(Timestamp::ZERO);
+    report.devices[0].cpu_share.unwrap()
+}
+
+#[test]
+fn the_background_is_subtracted_on_the_mean() {
+    // Nothing runs: 3.8 V * 44 mA while awake, more than the 150.2 mW of the idle phone.
+    let idle = networking("galaxy-s3", [0.0, 0.0]);
+    assert!(idle.cpu_net_j.abs() < 1e-9, "{idle:?}");
+    near(idle.background_j, 15.02, 1e-9, "its background");
+    assert_eq!(idle.cpu_share, Some(0.0));
+    // A core of the Note at 1400 MHz takes 760 mW, and 167.2 mW while awake; the idle phone takes
+    // 203.9 mW. Every second sample is below that, the mean is not.
+    let note = networking("galaxy-note", [0.0, 0.2]);
+    near(note.cpu_net_j, 167.2e-1 + 0.1 * 76.0 - 20.39, 1e-9, "Note");
+    near(note.background_j, 20.39, 1e-9, "its background");
+    let share = note.cpu_net_j / (note.cpu_net_j + note.background_j);
+    near(note.cpu_share.unwrap(), share, 1e-12, "share");
+    // A mean below the background is no negative energy.
+    let less = networking("galaxy-note", [0.0, 0.01]);
+    assert_eq!(less.cpu_net_j, 0.0);
+}
+
+#[test]
+fn a_sample_of_another_processor_does_not_fit() {
+    let profiles = Profiles::shipped().unwrap();
+    let s3 = profiles.cpu("cpu-galaxy-s3").unwrap();
+    let core = |core, mhz| CoreSample {
+        core,
+        mhz,
+        utilisation: 1.0,
+    };
+    assert_eq!(s3.misfit(&core(3, Some(1601.0))), None);
+    assert_eq!(s3.misfit(&core(3, None)), None);
+    assert!(s3.misfit(&core(4, None)).unwrap().contains("4 cores"));
+    assert!(
+        s3.misfit(&core(0, Some(1700.0)))
+            .unwrap()
+            .contains("1600 MHz")
     );
-    assert_eq!(p2.networking_mw(&[]), 0.0);
 }
 
 #[test]

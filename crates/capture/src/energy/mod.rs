@@ -17,6 +17,7 @@ use mpbond_units::Timestamp;
 pub use options::{EnergyOptions, LinkUse, ParseLinkUseError};
 
 use crate::cpu_log::CpuLog;
+use crate::cpu_summary::{cpu_mean_mw, fits};
 use crate::error::CaptureError;
 use crate::packet_log::PacketLog;
 use crate::reader::{Format, Reader, Unpacked, open};
@@ -161,6 +162,9 @@ impl<'a> Accounts<'a> {
         } else {
             self.all.add_bare_device(name)
         };
+        if let Some(mw) = self.options.background_of(name) {
+            self.all.set_background_mw(id, mw);
+        }
         self.devices.insert(name.to_owned(), id);
         Ok(id)
     }
@@ -318,10 +322,35 @@ fn cpu_log<R: Read>(
         )));
     }
     let id = accounts.device(device)?;
+    let cpu = accounts.all.processor(id).cloned().ok_or_else(|| {
+        EnergyError::Options(format!("{name}: profile \"{profile}\" has no processor"))
+    })?;
     let mut log = CpuLog::of(source)?;
     while let Some((at, cores)) = log.next()? {
+        let cores = cores.to_vec();
+        fits(&log, &cpu, &cores)?;
         accounts.counted += 1;
-        accounts.all.cpu_sample(at + LEAD, id, cores);
+        accounts.all.cpu_sample(at + LEAD, id, &cores);
     }
     Ok(())
+}
+
+/// Mean power of a device's processor over the log of the idle device, in mW, for
+/// [`EnergyOptions::backgrounds_mw`]. Without a device, that of a log without one.
+///
+/// # Errors
+/// When the log is cut, out of order or of another phone, or the device's profile has no processor.
+pub fn background_mw<R: Read>(
+    input: Input<R>,
+    device: Option<&str>,
+    options: &EnergyOptions,
+    profiles: &Profiles,
+) -> Result<f64, EnergyError> {
+    let profile = options.profile_of(device.unwrap_or(DEVICE));
+    let device = profiles.device(profile)?;
+    let Some(cpu) = &device.parameters.cpu else {
+        let why = format!("{}: profile \"{profile}\" has no processor", input.name);
+        return Err(EnergyError::Options(why));
+    };
+    Ok(cpu_mean_mw(&input.name, input.from, profiles.cpu(cpu)?)?)
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 /// Options of an energy report.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct EnergyOptions {
     /// Profile of a radio, or of a device whose interfaces and processor are used.
     pub profile: String,
@@ -23,6 +23,9 @@ pub struct EnergyOptions {
     pub access_points: Vec<String>,
     /// Device of each processor log, by file name.
     pub cpu_devices: Vec<(String, String)>,
+    /// Power of idle devices in mW, where it was measured; the profile's otherwise. `None` is the
+    /// device of logs without one.
+    pub backgrounds_mw: Vec<(Option<String>, f64)>,
 }
 
 impl EnergyOptions {
@@ -36,6 +39,12 @@ impl EnergyOptions {
 
     pub(super) fn profile_of(&self, device: &str) -> &str {
         find(&self.device_profiles, device).unwrap_or(&self.profile)
+    }
+
+    pub(super) fn background_of(&self, device: &str) -> Option<f64> {
+        let named =
+            |(name, _): &&(Option<String>, f64)| name.as_deref().unwrap_or(super::DEVICE) == device;
+        self.backgrounds_mw.iter().find(named).map(|(_, mw)| *mw)
     }
 
     pub(super) fn cpu_device_of(&self, file: &str) -> Option<&str> {

@@ -5,6 +5,7 @@ mod capture;
 mod capture_delay;
 mod command_line;
 mod endurance;
+mod energy;
 mod lab;
 mod link;
 mod measurements;

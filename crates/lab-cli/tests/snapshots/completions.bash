@@ -660,7 +660,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__cpulog)
-            opts="-h -V --output --interval-ms --seconds --transfer --driver --logger --log --log-json --help --version"
+            opts="-h -V --output --interval-ms --seconds --transfer --driver --logger --summary --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -690,6 +690,10 @@ _mpbond_lab() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --summary)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --log)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -702,7 +706,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__energy)
-            opts="-h -V --profile --load --interface --local --use --device --access-point --cpu-of --format --json --svg --list-profiles --log --log-json --help --version"
+            opts="-h -V --profile --load --interface --local --use --device --access-point --cpu-of --background --format --json --svg --list-profiles --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -737,6 +741,10 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --cpu-of)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --background)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -109,9 +109,22 @@ impl CpuParameters {
         total
     }
 
-    /// Power of networking in mW: [`Self::power_mw`] less the background.
-    pub fn networking_mw(&self, cores: &[CoreSample]) -> f64 {
-        (self.power_mw(cores) - self.background.get()).max(0.0)
+    /// The reason why a sample cannot be of this processor, if there is one. Frequencies may
+    /// exceed the table by 1 %, as they are rounded in tables and in logs.
+    pub fn misfit(&self, sample: &CoreSample) -> Option<String> {
+        let cores: u32 = self.clusters.iter().map(|c| u32::from(c.cores)).sum();
+        let core = sample.core;
+        if u32::from(core) >= cores {
+            return Some(format!(
+                "core {core}: the profile's processor has {cores} cores"
+            ));
+        }
+        let cluster = self.clusters.get(self.cluster_of(core)?)?;
+        let (highest, _) = cluster.busy.rows().last()?;
+        let mhz = sample.mhz.filter(|mhz| *mhz > highest * 1.01)?;
+        Some(format!(
+            "core {core} at {mhz} MHz: the profile's processor has at most {highest} MHz"
+        ))
     }
 }
 
@@ -119,6 +132,9 @@ impl CpuParameters {
 #[derive(Debug, Clone)]
 pub struct Cpu {
     p: CpuParameters,
+    background_mw: f64,
+    /// Subtracted from every sample.
+    baseline_mw: f64,
     tape: Tape,
 }
 
@@ -127,14 +143,36 @@ impl Cpu {
     pub fn new(p: &CpuParameters) -> Self {
         Self {
             p: p.clone(),
+            background_mw: p.background.get(),
+            // The power of a processor that is awake is part of the idle phone's, and exceeds it
+            // where the two figures come from different sources.
+            baseline_mw: p.background.get().max(p.power_mw(&[])),
             tape: Tape::default(),
         }
     }
 
+    /// Parameters of the processor.
+    pub fn parameters(&self) -> &CpuParameters {
+        &self.p
+    }
+
+    /// Power of the idle phone, in mW.
+    pub fn background_mw(&self) -> f64 {
+        self.background_mw
+    }
+
+    /// Replaces the power of the idle phone, for a measured one.
+    pub fn set_background_mw(&mut self, background_mw: f64) {
+        self.background_mw = background_mw;
+        self.baseline_mw = background_mw;
+    }
+
     /// Adds a sample at `at`, which covers the time since the previous one; the first only marks
-    /// the start of the log.
+    /// the start of the log. Its power is that of networking: all less the idle phone's. It is
+    /// negative in a sample with less than that, since only the mean over a log is right:
+    /// without negative samples, the scatter of an idle processor would count as networking.
     pub fn sample<T: Timeline>(&mut self, at: Timestamp, cores: &[CoreSample], out: &mut T) {
-        let power_mw = self.p.networking_mw(cores);
+        let power_mw = self.p.power_mw(cores) - self.baseline_mw;
         self.tape
             .emit(at, State::Cpu, Phase::Transfer, power_mw, out);
     }

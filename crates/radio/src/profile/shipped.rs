@@ -26,6 +26,10 @@ pub(super) const FILES: &[(&str, &str)] = &[
         include_str!("../../profiles/bus-qualcomm.toml"),
     ),
     (
+        "cpu-galaxy-note.toml",
+        include_str!("../../profiles/cpu-galaxy-note.toml"),
+    ),
+    (
         "cpu-galaxy-s3.toml",
         include_str!("../../profiles/cpu-galaxy-s3.toml"),
     ),
@@ -64,6 +68,14 @@ pub(super) const FILES: &[(&str, &str)] = &[
     (
         "cpu-pixel-2.toml",
         include_str!("../../profiles/cpu-pixel-2.toml"),
+    ),
+    (
+        "galaxy-note.toml",
+        include_str!("../../profiles/galaxy-note.toml"),
+    ),
+    (
+        "galaxy-s3.toml",
+        include_str!("../../profiles/galaxy-s3.toml"),
     ),
     (
         "galaxy-s4.toml",

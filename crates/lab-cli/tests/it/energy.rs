@@ -1,0 +1,97 @@
+//! The command lines of `mpbond cpulog --summary` and `mpbond energy --background`.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::programs::LAB;
+
+fn mpbond(folder: &Path, args: &[&str]) -> Command {
+    let mut command = LAB.command(args);
+    command.current_dir(folder);
+    command
+}
+
+fn refused(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    errors
+}
+
+const LOG: &str = "time_s,kind,name,mhz,utilisation\n\
+    10.0,core,0,1400,0.5\n10.0,share,stack,,0.4\n\
+    11.0,core,0,1400,0.2\n11.0,share,stack,,0.1\n\
+    12.0,core,0,1400,0.6\n12.0,share,stack,,0.5\n";
+const IDLE: &str = "time_s,kind,name,mhz,utilisation\n\
+    10.0,core,0,1400,0\n20.0,core,0,1400,0.1\n";
+
+#[test]
+fn means_of_a_processor_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |text: &str| std::fs::write(folder.path().join("cpu.csv"), text).unwrap();
+    let summary = || {
+        mpbond(folder.path(), &["cpulog", "--summary", "cpu.csv", "--json"])
+            .output()
+            .unwrap()
+    };
+    write(LOG);
+    let output = summary();
+    assert_eq!(output.status.code(), Some(0));
+    let means: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(means["seconds"], 2.0);
+    assert_eq!(means["cores"][0]["utilisation"], 0.4);
+    assert_eq!(means["shares"][0]["name"], "stack");
+    assert_eq!(means["shares"][0]["utilisation"], 0.3);
+    write(&LOG[..LOG.len() - 3]);
+    let why = refused(&summary());
+    assert!(
+        why.contains("cpu.csv: line 7: file ends inside a line"),
+        "{why}"
+    );
+    write(&LOG.replace("11.0", "9.0"));
+    let why = refused(&summary());
+    assert!(
+        why.contains("cpu.csv: line 4: time goes backwards"),
+        "{why}"
+    );
+}
+
+#[test]
+fn energy_of_networking_is_without_the_background() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("cpu.csv"), LOG).unwrap();
+    std::fs::write(folder.path().join("idle.csv"), IDLE).unwrap();
+    let energy = |more: &str| {
+        let mut arguments = vec!["energy", "cpu.csv", "--profile", "galaxy-s3", "--json"];
+        arguments.extend(more.split_ascii_whitespace());
+        mpbond(folder.path(), &arguments).output().unwrap()
+    };
+    let share = |output: &Output| -> [f64; 2] {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let share = &report["devices"][0]["cpu_share"];
+        ["cpu_net_j", "background_j"].map(|key| share[key].as_f64().unwrap())
+    };
+    let near = |[net, background]: [f64; 2], [n, b]: [f64; 2]| {
+        assert!(
+            (net - n).abs() < 1e-9 && (background - b).abs() < 1e-9,
+            "{net} {background}"
+        );
+    };
+    // 760 mW at full use, for 2 s on average 0.4 of it; 167.2 mW while awake, which is more than
+    // the background of 150.2 mW.
+    near(share(&energy("")), [0.608, 0.3004]);
+    // The idle phone's processor is used by a tenth.
+    let idle_mw = 167.2 + 76.0;
+    near(
+        share(&energy("--background idle.csv")),
+        [0.608 - 0.152, idle_mw * 2.0 / 1e3],
+    );
+    std::fs::write(folder.path().join("idle.csv"), IDLE.replace("1400", "2457")).unwrap();
+    let why = refused(&energy("--background idle.csv"));
+    let words = "idle.csv: line 3: sample of another phone: core 0 at 2457 MHz";
+    assert!(why.contains(words), "{why}");
+}
