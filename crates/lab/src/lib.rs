@@ -81,12 +81,15 @@
 //! | [`recordings()`], [`distances()`] | statistics of recorded links, and of pipes by distance |
 //! | [`list()`] | the experiments in a folder |
 //! | [`survey()`] | several devices against the best link, over links drawn at random |
+//! | `bulk` | plain transfers for measurements of processor time (feature `measurements`) |
 //! | `measurements` | measurements other than transfers (feature `measurements`) |
 #![deny(unsafe_code)]
 
 mod accuracy;
 mod app;
 mod bins;
+#[cfg(feature = "measurements")]
+pub mod bulk;
 mod chain;
 mod client;
 mod combine;

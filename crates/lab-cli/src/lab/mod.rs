@@ -21,7 +21,7 @@ use mpbond_sim::trace::{Column, DistanceForm, RateUnit};
 use mpbond_units::duration_text;
 use serde::Serialize;
 
-use self::failure::failed;
+pub(crate) use self::failure::failed;
 
 /// Run experiments: hosts, links and daemons on this one machine.
 ///

@@ -207,7 +207,7 @@ impl ClientArgs {
 }
 
 /// Host and port; an IPv6 address without brackets has colons, too.
-fn split(text: &str) -> Result<(&str, u16), Failure> {
+pub(super) fn split(text: &str) -> Result<(&str, u16), Failure> {
     let wrong = || Failure::input(format_args!("{text}: not HOST or HOST:PORT"));
     let number = |port: &str| port.parse::<u16>().map_err(|_| wrong());
     if let Some(rest) = text.strip_prefix('[') {

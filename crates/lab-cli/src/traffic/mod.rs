@@ -2,6 +2,7 @@
 
 mod client;
 mod logs;
+mod plain;
 mod server;
 mod signals;
 mod text;
@@ -21,6 +22,7 @@ Examples:
   mpbond traffic server
   mpbond traffic client 192.0.2.7 --workload chunks --duration 60s --svg handover.svg
   mpbond traffic client example.com --socks5 127.0.0.1:1080     through mpbond
+  mpbond traffic receive & mpbond traffic send 127.0.0.1 --bytes '1 GB'
 
 docs/measurement.md explains the figures and the protocol.")]
 pub(crate) struct TrafficArgs {
@@ -32,6 +34,9 @@ pub(crate) struct TrafficArgs {
 enum TrafficCommand {
     Server(server::ServerArgs),
     Client(Box<client::ClientArgs>),
+    Send(plain::SendArgs),
+    Receive(plain::ReceiveArgs),
+    Relay(plain::RelayArgs),
 }
 
 impl TrafficArgs {
@@ -39,6 +44,9 @@ impl TrafficArgs {
         match self.command {
             TrafficCommand::Server(args) => args.run(),
             TrafficCommand::Client(args) => args.run(),
+            TrafficCommand::Send(args) => args.run(),
+            TrafficCommand::Receive(args) => args.run(),
+            TrafficCommand::Relay(args) => args.run(),
         }
     }
 }

@@ -9,6 +9,7 @@ mod energy;
 mod lab;
 mod link;
 mod measurements;
+mod plain;
 mod programs;
 mod trace;
 mod traffic;

@@ -208,6 +208,15 @@ _mpbond_lab() {
             mpbond_lab__subcmd__help__subcmd__traffic,client)
                 cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__client"
                 ;;
+            mpbond_lab__subcmd__help__subcmd__traffic,receive)
+                cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__receive"
+                ;;
+            mpbond_lab__subcmd__help__subcmd__traffic,relay)
+                cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__relay"
+                ;;
+            mpbond_lab__subcmd__help__subcmd__traffic,send)
+                cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__send"
+                ;;
             mpbond_lab__subcmd__help__subcmd__traffic,server)
                 cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__server"
                 ;;
@@ -379,6 +388,15 @@ _mpbond_lab() {
             mpbond_lab__subcmd__traffic,help)
                 cmd="mpbond_lab__subcmd__traffic__subcmd__help"
                 ;;
+            mpbond_lab__subcmd__traffic,receive)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__receive"
+                ;;
+            mpbond_lab__subcmd__traffic,relay)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__relay"
+                ;;
+            mpbond_lab__subcmd__traffic,send)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__send"
+                ;;
             mpbond_lab__subcmd__traffic,server)
                 cmd="mpbond_lab__subcmd__traffic__subcmd__server"
                 ;;
@@ -387,6 +405,15 @@ _mpbond_lab() {
                 ;;
             mpbond_lab__subcmd__traffic__subcmd__help,help)
                 cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__help"
+                ;;
+            mpbond_lab__subcmd__traffic__subcmd__help,receive)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__receive"
+                ;;
+            mpbond_lab__subcmd__traffic__subcmd__help,relay)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__relay"
+                ;;
+            mpbond_lab__subcmd__traffic__subcmd__help,send)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__send"
                 ;;
             mpbond_lab__subcmd__traffic__subcmd__help,server)
                 cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__server"
@@ -1342,7 +1369,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__traffic)
-            opts="server client"
+            opts="server client send receive relay"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1356,6 +1383,48 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__traffic__subcmd__client)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__help__subcmd__traffic__subcmd__receive)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__help__subcmd__traffic__subcmd__relay)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__help__subcmd__traffic__subcmd__send)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2952,7 +3021,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__traffic)
-            opts="-h -V --log --log-json --help --version server client help"
+            opts="-h -V --log --log-json --help --version server client send receive relay help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3052,7 +3121,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__traffic__subcmd__help)
-            opts="server client help"
+            opts="server client send receive relay help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3093,6 +3162,48 @@ _mpbond_lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mpbond_lab__subcmd__traffic__subcmd__help__subcmd__receive)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__traffic__subcmd__help__subcmd__relay)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__traffic__subcmd__help__subcmd__send)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mpbond_lab__subcmd__traffic__subcmd__help__subcmd__server)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -3100,6 +3211,136 @@ _mpbond_lab() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__traffic__subcmd__receive)
+            opts="-h -V --listen --transport --file --copy --json --datagrams --ring --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --transport)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --copy)
+                    COMPREPLY=($(compgen -W "two one" -- "${cur}"))
+                    return 0
+                    ;;
+                --datagrams)
+                    COMPREPLY=($(compgen -W "single sendmmsg gso" -- "${cur}"))
+                    return 0
+                    ;;
+                --ring)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__traffic__subcmd__relay)
+            opts="-h -V --listen --to --copy --tick --json --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --copy)
+                    COMPREPLY=($(compgen -W "two one" -- "${cur}"))
+                    return 0
+                    ;;
+                --tick)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__traffic__subcmd__send)
+            opts="-d -h -V --transport --file --copy --json --datagrams --rate --tick --bytes --duration --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --transport)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --copy)
+                    COMPREPLY=($(compgen -W "two one" -- "${cur}"))
+                    return 0
+                    ;;
+                --datagrams)
+                    COMPREPLY=($(compgen -W "single sendmmsg gso" -- "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tick)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -1,0 +1,242 @@
+//! `mpbond traffic send`, `receive` and `relay`: plain transfers, to measure their cost.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use mpbond_command::{Failure, print};
+use mpbond_lab::bulk::{
+    Copies, Datagrams, Files, Moved, ReceiveOptions, Receiver, Relay, RelayOptions, SendOptions,
+    Transport, send,
+};
+use mpbond_units::{BitRate, Size, duration_text};
+
+use super::client::split;
+use super::server::PORT;
+use crate::lab::failed;
+
+/// Send plain data, by TCP or UDP, from memory or a file.
+///
+/// There is no protocol but the transport's, so that processors do nothing else. Ends after --bytes
+/// or --duration, whichever comes first.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond traffic send 192.0.2.7 --bytes '100 MB' --file photo.raw --copy one
+  mpbond traffic send 192.0.2.7 --transport udp:1472 --rate '24 Mbit/s' --duration 20s
+  mpbond traffic send 192.0.2.7 --transport udp:1472 --datagrams gso --duration 20s")]
+pub(crate) struct SendArgs {
+    /// The receiver: a name or address, with a port where it is not 7008.
+    #[arg(value_name = "HOST[:PORT]")]
+    host: String,
+    #[command(flatten)]
+    common: Common,
+    /// Calls by which datagrams are sent: one for each, sendmmsg for many, or gso for many that
+    /// pass through the kernel as one.
+    #[arg(long, value_enum, default_value_t = How::Single)]
+    datagrams: How,
+    /// Rate of the payload; as fast as possible when not given.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<BitRate>,
+    /// Interval at which a sender with a rate sends what is due.
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration_text::parse)]
+    tick: Duration,
+    /// End after this much data.
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<Size>,
+    /// End after this time.
+    #[arg(short, long, value_name = "TIME", value_parser = duration_text::parse)]
+    duration: Option<Duration>,
+}
+
+/// Receive one transfer of `mpbond traffic send`, and discard it or write it to a file.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond traffic receive --file photo.raw --copy one
+  mpbond traffic receive --transport udp:1472 --datagrams gso --json")]
+pub(crate) struct ReceiveArgs {
+    /// Listening address.
+    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([0; 8], PORT)))]
+    listen: SocketAddr,
+    #[command(flatten)]
+    common: Common,
+    /// Calls by which datagrams are received: one for each, or gso for many (GRO).
+    #[arg(long, value_enum, default_value_t = How::Single)]
+    datagrams: How,
+    /// Continue at the beginning of the file after this much data.
+    #[arg(long, value_name = "SIZE", requires = "file")]
+    ring: Option<Size>,
+}
+
+/// Relay one TCP connection, as a helper does.
+///
+/// Bytes go from the one who connects to the receiver only.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  mpbond traffic relay --to 192.0.2.7:7008 --copy one --tick 5ms")]
+pub(crate) struct RelayArgs {
+    /// Listening address.
+    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([0; 8], PORT)))]
+    listen: SocketAddr,
+    /// Address of the receiver.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    to: SocketAddr,
+    /// Copies in the relay: two, by read and write; or one, by splice.
+    #[arg(long, value_enum, default_value_t = CopyCount::Two)]
+    copy: CopyCount,
+    /// Move bytes at most once in this time; at once when not given.
+    #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
+    tick: Option<Duration>,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// tcp, or udp:BYTES with the payload of a datagram.
+    #[arg(long, default_value = "tcp")]
+    transport: Transport,
+    /// File that data comes from (again from its beginning after its end) or goes into.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Copies between file and socket: two, by read and write; or one, by sendfile and splice.
+    #[arg(long, value_enum, default_value_t = CopyCount::Two, requires = "file")]
+    copy: CopyCount,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CopyCount {
+    Two,
+    One,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum How {
+    Single,
+    Sendmmsg,
+    Gso,
+}
+
+impl From<CopyCount> for Copies {
+    fn from(count: CopyCount) -> Self {
+        match count {
+            CopyCount::Two => Self::Two,
+            CopyCount::One => Self::One,
+        }
+    }
+}
+
+impl From<How> for Datagrams {
+    fn from(how: How) -> Self {
+        match how {
+            How::Single => Self::Single,
+            How::Sendmmsg => Self::Sendmmsg,
+            How::Gso => Self::Gso,
+        }
+    }
+}
+
+impl Common {
+    fn files(&self, ring: Option<Size>) -> Option<Files> {
+        let path = self.file.clone()?;
+        let copies = self.copy.into();
+        let ring_bytes = ring.map(|size| size.0);
+        Some(Files {
+            path,
+            copies,
+            ring_bytes,
+        })
+    }
+
+    fn show(&self, done: &str, moved: &Moved) -> Result<(), Failure> {
+        show(self.json, done, moved)
+    }
+}
+
+fn show(json: bool, done: &str, moved: &Moved) -> Result<(), Failure> {
+    if json {
+        let line = serde_json::to_string(moved).map_err(Failure::run)?;
+        return print(&(line + "\n"));
+    }
+    let rate = BitRate::over(moved.bytes, Duration::from_secs_f64(moved.seconds));
+    let lost = match moved.lost_bytes {
+        Some(lost) if lost > 0 => format!(", {lost} bytes lost"),
+        _ => String::new(),
+    };
+    print(&format!(
+        "{done} {} bytes in {:.3} s, {:.3} Mbit/s{lost}\n",
+        moved.bytes,
+        moved.seconds,
+        rate.mbps()
+    ))
+}
+
+impl SendArgs {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut to = split(&self.host)?
+            .to_socket_addrs()
+            .map_err(|e| Failure::input(format_args!("{}: {e}", self.host)))?;
+        let Some(to) = to.next() else {
+            return Err(Failure::input(format_args!(
+                "{}: no such address",
+                self.host
+            )));
+        };
+        let moved = send(&SendOptions {
+            to,
+            transport: self.common.transport,
+            datagrams: self.datagrams.into(),
+            file: self.common.files(None),
+            rate: self.rate,
+            tick: self.tick,
+            bytes: self.bytes.map(|size| size.0),
+            duration: self.duration,
+        })
+        .map_err(failed)?;
+        self.common.show("sent", &moved)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl ReceiveArgs {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let receiver = Receiver::open(&ReceiveOptions {
+            listen: self.listen,
+            transport: self.common.transport,
+            datagrams: self.datagrams.into(),
+            file: self.common.files(self.ring),
+        })
+        .map_err(failed)?;
+        print(&format!(
+            "receives at {}\n",
+            receiver.address().map_err(failed)?
+        ))?;
+        let moved = receiver.receive().map_err(failed)?;
+        self.common.show("received", &moved)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl RelayArgs {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let relay = Relay::open(RelayOptions {
+            listen: self.listen,
+            to: self.to,
+            copies: self.copy.into(),
+            tick: self.tick,
+        })
+        .map_err(failed)?;
+        print(&format!("relays at {}\n", relay.address().map_err(failed)?))?;
+        let moved = relay.relay().map_err(failed)?;
+        show(self.json, "relayed", &moved)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,79 @@
+//! The command lines of `mpbond traffic send` and `receive`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::programs::LAB;
+
+fn mpbond(folder: &Path, args: &[&str]) -> Command {
+    let mut command = LAB.command(args);
+    command.current_dir(folder);
+    command
+}
+
+fn refused(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    errors
+}
+
+#[test]
+fn a_file_is_sent_by_one_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let content: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(folder.path().join("from"), &content).unwrap();
+    let receive = "traffic receive --listen 127.0.0.1:0 --file into --copy one --json";
+    let receive: Vec<&str> = receive.split(' ').collect();
+    let mut receiver = mpbond(folder.path(), &receive)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(receiver.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("receives at ").unwrap();
+    let send = "--bytes 300kB --file from --copy one --json";
+    let mut arguments = vec!["traffic", "send", address];
+    arguments.extend(send.split(' '));
+    let sent = mpbond(folder.path(), &arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&sent.stderr);
+    assert_eq!(sent.status.code(), Some(0), "{errors}");
+    let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert!(receiver.wait().unwrap().success());
+    let received: Value = serde_json::from_str(&rest).unwrap();
+    assert_eq!(sent["bytes"], 300_000);
+    assert_eq!(received["bytes"], 300_000);
+    assert!(std::fs::read(folder.path().join("into")).unwrap() == content);
+}
+
+#[test]
+fn wrong_options_of_transfers_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, words) in [
+        ("traffic send 127.0.0.1", "a number of bytes or a time"),
+        (
+            "traffic send 127.0.0.1 --bytes 1kB --datagrams gso",
+            "need the transport udp:BYTES",
+        ),
+        ("traffic send 127.0.0.1:x --bytes 1kB", "127.0.0.1:x"),
+        (
+            "traffic receive --listen 127.0.0.1:0 --transport udp:100 --datagrams sendmmsg",
+            "a receiver takes single datagrams",
+        ),
+    ] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let output = mpbond(folder.path(), &arguments).output().unwrap();
+        let why = refused(&output);
+        assert!(why.contains(words), "{why}");
+    }
+    let of_clap = "traffic send 127.0.0.1 --bytes 1kB --copy one";
+    let arguments: Vec<&str> = of_clap.split(' ').collect();
+    let output = mpbond(folder.path(), &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,132 @@
+//! The receiver.
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use super::file::Sink;
+use super::options::{Datagrams, ReceiveOptions, Transport};
+use super::{BUFFER_BYTES, Moved, is_end};
+use crate::error::{Doing, Result};
+use crate::sys;
+
+/// Time without data after which a transfer has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Size of a UDP socket's receive buffer, as far as the kernel allows it.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// A socket that waits for one transfer.
+pub struct Receiver {
+    socket: Socket,
+    sink: Sink,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl Receiver {
+    /// Opens socket and file.
+    ///
+    /// # Errors
+    /// [`crate::Error::Experiment`] for wrong options; other errors when file or socket fails.
+    pub fn open(options: &ReceiveOptions) -> Result<Self> {
+        options.check()?;
+        let what = format!("cannot listen at {}", options.listen);
+        let socket = match options.transport {
+            Transport::Tcp => Socket::Tcp(TcpListener::bind(options.listen).doing(&what)?),
+            Transport::Udp(_) => {
+                let socket = UdpSocket::bind(options.listen).doing(&what)?;
+                let of = socket2::SockRef::from(&socket);
+                of.set_recv_buffer_size(RECEIVE_BUFFER).doing(&what)?;
+                if options.datagrams == Datagrams::Gso {
+                    sys::udp::take_many(&socket).doing(&what)?;
+                }
+                Socket::Udp(socket)
+            }
+        };
+        let sink = Sink::create(options.file.as_ref())?;
+        Ok(Self { socket, sink })
+    }
+
+    /// Address of the socket.
+    ///
+    /// # Errors
+    /// When the kernel does not know it.
+    pub fn address(&self) -> Result<SocketAddr> {
+        let address = match &self.socket {
+            Socket::Tcp(socket) => socket.local_addr(),
+            Socket::Udp(socket) => socket.local_addr(),
+        };
+        address.doing("no address of the socket")
+    }
+
+    /// Takes one transfer, for whose beginning it waits without end.
+    ///
+    /// # Errors
+    /// When the connection or the file fails, or nothing arrives for 10 s.
+    pub fn receive(mut self) -> Result<Moved> {
+        let moved = match self.socket {
+            Socket::Tcp(listener) => {
+                let taken = listener.accept();
+                taken.and_then(|(from, _)| stream(&from, &mut self.sink))
+            }
+            Socket::Udp(socket) => datagrams(&socket, &mut self.sink),
+        };
+        moved.doing("the transfer broke off")
+    }
+}
+
+fn stream(mut from: &TcpStream, sink: &mut Sink) -> io::Result<Moved> {
+    from.set_read_timeout(Some(PATIENCE))?;
+    let start = Instant::now();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut bytes = 0;
+    loop {
+        let taken = match sink.splice_from(from)? {
+            Some(taken) => taken,
+            None => {
+                let taken = from.read(&mut buffer)?;
+                sink.write(buffer.get(..taken).unwrap_or_default())?;
+                taken
+            }
+        };
+        if taken == 0 {
+            break;
+        }
+        bytes += taken as u64;
+    }
+    Ok(Moved {
+        bytes,
+        seconds: start.elapsed().as_secs_f64(),
+        lost_bytes: None,
+    })
+}
+
+fn datagrams(from: &UdpSocket, sink: &mut Sink) -> io::Result<Moved> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut start = None;
+    let (mut bytes, mut last) = (0, Duration::ZERO);
+    loop {
+        let taken = from.recv(&mut buffer)?;
+        let data = buffer.get(..taken).unwrap_or_default();
+        if let Some(sent) = is_end(data) {
+            return Ok(Moved {
+                bytes,
+                seconds: last.as_secs_f64(),
+                lost_bytes: Some(u64::saturating_sub(sent, bytes)),
+            });
+        }
+        let start = match start {
+            Some(start) => start,
+            None => {
+                from.set_read_timeout(Some(PATIENCE))?;
+                *start.insert(Instant::now())
+            }
+        };
+        sink.write(data)?;
+        bytes += taken as u64;
+        last = start.elapsed();
+    }
+}

@@ -1,0 +1,241 @@
+//! Transfers over the loopback interface.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use mpbond_units::BitRate;
+
+use super::*;
+
+fn sending(to: SocketAddr, transport: &str) -> SendOptions {
+    SendOptions {
+        to,
+        transport: transport.parse().unwrap(),
+        datagrams: Datagrams::Single,
+        file: None,
+        rate: None,
+        tick: Duration::from_millis(1),
+        bytes: Some(1_000_000),
+        duration: None,
+    }
+}
+
+fn receiving(transport: &str) -> ReceiveOptions {
+    ReceiveOptions {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        transport: transport.parse().unwrap(),
+        datagrams: Datagrams::Single,
+        file: None,
+    }
+}
+
+fn file(path: &Path, copies: Copies) -> Option<Files> {
+    Some(Files {
+        path: path.to_owned(),
+        copies,
+        ring_bytes: None,
+    })
+}
+
+/// Runs one transfer: its sender's and its receiver's result.
+fn transfer(from: impl FnOnce(SocketAddr) -> SendOptions, to: &ReceiveOptions) -> [Moved; 2] {
+    let receiver = Receiver::open(to).unwrap();
+    let options = from(receiver.address().unwrap());
+    let sender = std::thread::spawn(move || send(&options).unwrap());
+    let received = receiver.receive().unwrap();
+    [sender.join().unwrap(), received]
+}
+
+#[test]
+fn files_arrive_whole_by_one_and_by_two_copies() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, sink) = (folder.path().join("source"), folder.path().join("sink"));
+    let content: Vec<u8> = (0..700_001_u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(&source, &content).unwrap();
+    // The file is sent again from its beginning until 1 MB.
+    let expect: Vec<u8> = content.iter().copied().cycle().take(1_000_000).collect();
+    for copies in [Copies::Two, Copies::One] {
+        let mut to = receiving("tcp");
+        to.file = file(&sink, copies);
+        let from = |address| SendOptions {
+            file: file(&source, copies),
+            ..sending(address, "tcp")
+        };
+        let [sent, received] = transfer(from, &to);
+        assert_eq!((sent.bytes, received.bytes), (1_000_000, 1_000_000));
+        assert!(std::fs::read(&sink).unwrap() == expect, "{copies:?}");
+        // Into a ring.
+        to.file.as_mut().unwrap().ring_bytes = Some(300_000);
+        let [_, received] = transfer(from, &to);
+        assert_eq!(received.bytes, 1_000_000);
+        let kept = std::fs::read(&sink).unwrap();
+        assert_eq!(kept.len(), 300_000);
+        assert!(kept[..100_000] == expect[900_000..], "{copies:?}");
+        assert!(kept[100_000..] == expect[700_000..900_000], "{copies:?}");
+    }
+}
+
+/// 2 Mbit/s are little enough that no queue overflows.
+#[test]
+fn datagrams_are_counted() {
+    for (transport, datagrams) in [
+        ("udp:1472", Datagrams::Single),
+        ("udp:1472", Datagrams::Sendmmsg),
+        ("udp:1472", Datagrams::Gso),
+        ("udp:20000", Datagrams::Single),
+    ] {
+        let mut to = receiving(transport);
+        if datagrams == Datagrams::Gso {
+            to.datagrams = datagrams;
+        }
+        let from = |address| SendOptions {
+            datagrams,
+            rate: Some(BitRate::from_mbps(2.0)),
+            tick: Duration::from_millis(20),
+            bytes: Some(100_000),
+            ..sending(address, transport)
+        };
+        let [sent, received] = transfer(from, &to);
+        // Whole datagrams only.
+        assert!((80_000..=100_000).contains(&sent.bytes), "{sent:?}");
+        assert_eq!(received.lost_bytes, Some(sent.bytes - received.bytes));
+        assert_eq!(received.lost_bytes, Some(0), "{transport} {datagrams:?}");
+    }
+}
+
+#[test]
+fn a_rate_is_kept_until_the_time_is_over() {
+    let from = |address| SendOptions {
+        rate: Some(BitRate::from_mbps(8.0)),
+        bytes: None,
+        duration: Some(Duration::from_millis(500)),
+        ..sending(address, "tcp")
+    };
+    let [sent, received] = transfer(from, &receiving("tcp"));
+    assert_eq!(sent.bytes, received.bytes);
+    // Never faster; slower only when this thread does not run for long.
+    assert!(
+        sent.bytes > 0 && sent.bytes as f64 <= sent.seconds * 1e6,
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    let to = SocketAddr::from(([127, 0, 0, 1], 9));
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "").unwrap();
+    let none = folder.path().join("none");
+    let udp = sending(to, "udp:1472");
+    let gso = Datagrams::Gso;
+    for (options, words) in [
+        (
+            SendOptions {
+                bytes: None,
+                ..udp.clone()
+            },
+            "a number of bytes or a time",
+        ),
+        (
+            SendOptions {
+                tick: Duration::ZERO,
+                ..udp.clone()
+            },
+            "1 ms to 1 s",
+        ),
+        (
+            SendOptions {
+                file: file(&empty, Copies::One),
+                ..udp.clone()
+            },
+            "one copy needs",
+        ),
+        (
+            SendOptions {
+                datagrams: gso,
+                ..sending(to, "tcp")
+            },
+            "need the transport udp",
+        ),
+        (
+            SendOptions {
+                datagrams: gso,
+                ..sending(to, "udp:40000")
+            },
+            "at most 32000",
+        ),
+        (
+            SendOptions {
+                file: file(&empty, Copies::Two),
+                ..udp.clone()
+            },
+            "the file is empty",
+        ),
+        (
+            SendOptions {
+                file: file(&none, Copies::Two),
+                ..udp
+            },
+            "No such file",
+        ),
+    ] {
+        let why = send(&options).unwrap_err().to_string();
+        assert!(why.contains(words), "{why}");
+    }
+    for bad in ["sctp", "udp", "udp:24", "udp:65508", "udp:-1", "tcp:1"] {
+        assert!(bad.parse::<Transport>().is_err(), "{bad}");
+    }
+    assert_eq!(
+        "udp:1472".parse::<Transport>().unwrap().to_string(),
+        "udp:1472"
+    );
+}
+
+#[test]
+fn a_relay_passes_everything_on() {
+    let ticks = [None, Some(Duration::from_millis(5))];
+    for (copies, tick) in [Copies::Two, Copies::One]
+        .into_iter()
+        .flat_map(|copies| ticks.map(|tick| (copies, tick)))
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let [source, sink] = ["source", "sink"].map(|name| folder.path().join(name));
+        let content: Vec<u8> = (0..900_001_u32).map(|n| (n % 251) as u8).collect();
+        std::fs::write(&source, &content).unwrap();
+        let mut to = receiving("tcp");
+        to.file = file(&sink, Copies::Two);
+        let receiver = Receiver::open(&to).unwrap();
+        let relay = Relay::open(RelayOptions {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            to: receiver.address().unwrap(),
+            copies,
+            tick,
+        });
+        let relay = relay.unwrap();
+        let options = SendOptions {
+            file: file(&source, Copies::Two),
+            bytes: Some(content.len() as u64),
+            ..sending(relay.address().unwrap(), "tcp")
+        };
+        let relay = std::thread::spawn(move || relay.relay().unwrap());
+        let sender = std::thread::spawn(move || send(&options).unwrap());
+        let received = receiver.receive().unwrap();
+        sender.join().unwrap();
+        assert_eq!(relay.join().unwrap().bytes, 900_001);
+        assert_eq!(received.bytes, 900_001);
+        assert!(
+            std::fs::read(&sink).unwrap() == content,
+            "{copies:?} {tick:?}"
+        );
+    }
+    let slow = Relay::open(RelayOptions {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        to: SocketAddr::from(([127, 0, 0, 1], 9)),
+        copies: Copies::One,
+        tick: Some(Duration::from_secs(1)),
+    });
+    let why = slow.err().unwrap().to_string();
+    assert!(why.contains("100 us to 100 ms"), "{why}");
+}
