@@ -280,8 +280,8 @@ impl Session {
         }
     }
 
-    /// Fills a record with bytes that an express is to carry past a helper's queue, if any: those of
-    /// short exchanges, or copies. Returns its index.
+    /// Fills a record with bytes that an express is to carry past a helper's queue, if any: those
+    /// of short exchanges, or copies. Returns its index.
     fn put_urgent(
         &mut self,
         now: Timestamp,
