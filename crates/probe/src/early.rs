@@ -1,5 +1,5 @@
-//! Reading a socket without sleeping while an answer is expected: a sleeping thread takes tens of µs
-//! to wake up, which would count as delay.
+//! Times at which answers are expected, and a socket is read without sleeping: a sleeping thread
+//! takes tens of µs to wake up, which would count as delay.
 
 use std::thread;
 use std::time::{Duration, Instant};
