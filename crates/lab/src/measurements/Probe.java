@@ -1,9 +1,10 @@
-// Round trips as measurement apps take them in their runtime (delay measurement paper, section 5.1):
-//   java Probe rst HOST 7 COUNT INTERVAL_MS CLOCK      InetAddress.isReachable, Inet ping
-//   java Probe syn HOST PORT COUNT INTERVAL_MS CLOCK   HttpURLConnection.connect, MobiPerf's SYN/ACK
-//   java Probe http HOST PORT COUNT INTERVAL_MS CLOCK  HttpURLConnection, HTTP ping
-//   java Probe exec PROGRAM ARGUMENT...                a native program, External ping (section 6.1)
-// CLOCK is nano (System.nanoTime), millis (System.currentTimeMillis) or wall (Instant.now, since 1970).
+// Round trips as measurement apps take them in a runtime (delay measurement paper, section 5.1):
+//   java Probe rst HOST 7 COUNT INTERVAL_MS CLOCK CONNECTION     InetAddress.isReachable, Inet ping
+//   java Probe syn HOST PORT COUNT INTERVAL_MS CLOCK CONNECTION  HttpURLConnection.connect
+//   java Probe http HOST PORT COUNT INTERVAL_MS CLOCK CONNECTION HttpURLConnection, HTTP ping
+//   java Probe exec PROGRAM ARGUMENT...            a native program, External ping (section 6.1)
+// CLOCK is nano (System.nanoTime), millis (System.currentTimeMillis) or wall (Instant.now: Unix).
+// CONNECTION is kept (one for all HTTP requests) or new (one for each).
 // Prints "OUT_NS IN_NS" for each probe, "lost" for a lost one; exec: what the program prints.
 
 import java.io.BufferedReader;
@@ -25,6 +26,7 @@ public final class Probe {
         int count = Integer.parseInt(arguments[3]);
         long intervalNs = Long.parseLong(arguments[4]) * 1_000_000L;
         String clock = arguments[5];
+        System.setProperty("http.keepAlive", String.valueOf(arguments[6].equals("kept")));
         InetAddress address = InetAddress.getByName(host);
         URL url = new URL("http", host, port, "/");
         byte[] buffer = new byte[1024];
@@ -51,7 +53,7 @@ public final class Probe {
                 connection.disconnect();
             } else {
                 HttpURLConnection connection = (HttpURLConnection) url.openConnection();
-                // The handshake is not counted, as in the paper; an open connection is taken again.
+                // The handshake is not counted (delay measurement paper, section 5.1).
                 connection.connect();
                 out = now(clock);
                 try (InputStream body = connection.getInputStream()) {

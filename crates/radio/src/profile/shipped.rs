@@ -22,6 +22,10 @@ pub(super) const FILES: &[(&str, &str)] = &[
         include_str!("../../profiles/bus-broadcom.toml"),
     ),
     (
+        "bus-mate-8.toml",
+        include_str!("../../profiles/bus-mate-8.toml"),
+    ),
+    (
         "bus-qualcomm.toml",
         include_str!("../../profiles/bus-qualcomm.toml"),
     ),

@@ -1,5 +1,5 @@
-//! Delay that a host adds to round trips (delay measurement paper, Tables 2, 3, 5 and 7, Figures 6
-//! to 10 and 13): probes of a native program and of a Java runtime, through a bus that may sleep
+//! Delay that a host adds to round trips (delay measurement paper, Tables 2, 3, 5 and 7, Figures 5
+//! to 13): probes of a native program and of a Java runtime, through a bus that may sleep
 //! and a network behind it, timed by user, kernel (as tcpdump does) and air.
 
 mod case;
@@ -9,19 +9,17 @@ mod program;
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::error::{Doing, Result};
 use crate::report::SheetTable;
 use mpbond_probe::Distribution;
 use serde::Deserialize;
 
-use self::case::{Case, Clock, Program};
+use self::case::{Case, Program};
 use self::cell::Cell;
 use self::picture::{Picture, Shown};
 use super::busy::{self, Busy};
 use super::outcome::Outcome;
-use super::tap::Method;
 
 /// Probes of each case in a short run.
 const QUICK: u32 = 5;
@@ -110,41 +108,7 @@ impl Probes {
             return Err("a case at least".to_owned());
         }
         for case in &self.cases {
-            let wrong = |why: &str| Err(format!("case \"{}\": {why}", case.name));
-            if !(1..=10_000).contains(&case.interval.as_millis()) {
-                return wrong("the interval is 1 ms to 10 s");
-            }
-            if case.trials.is_some_and(|t| !(2..=1000).contains(&t)) {
-                return wrong("trials: 2 to 1000");
-            }
-            let longest = Duration::from_secs(1);
-            if case
-                .hold
-                .is_some_and(|hold| hold.is_zero() || hold > longest)
-            {
-                return wrong("hold is a time above 0, of 1 s at most");
-            }
-            if case
-                .hold_bytes
-                .is_some_and(|bytes| bytes == 0 || case.hold.is_none())
-            {
-                return wrong("hold_bytes is 1 or more, beside `hold`");
-            }
-            match (case.program, case.method) {
-                (Program::Java, Method::Icmp) => {
-                    return wrong("a Java program makes syn, rst and http alone");
-                }
-                (Program::Java, _) if case.warm_up.is_some() || case.background.is_some() => {
-                    return wrong("warm_up and background are of `mpbond probe`");
-                }
-                (Program::Native, _) if !case.java_options.is_empty() => {
-                    return wrong("java_options are of Java programs");
-                }
-                (Program::Native | Program::JavaNative, _) if case.clock != Clock::Nano => {
-                    return wrong("`mpbond probe` has a clock of its own");
-                }
-                _ => {}
-            }
+            case.check()?;
         }
         for c in &self.comparisons {
             let known = |name: &str| self.cases.iter().any(|case| case.name == name);
@@ -447,6 +411,11 @@ mod tests {
             ("with = \"b\"", "with = \"x\"", "no case \"x\""),
             ("trials = 2", "hold = \"0ms\"", "hold is a time"),
             ("trials = 2", "hold_bytes = 3839", "beside `hold`"),
+            (
+                "trials = 2",
+                "connection = \"new\"",
+                "connection is of http",
+            ),
             (
                 "method = \"icmp\"",
                 "clock = \"millis\"\nmethod = \"icmp\"",

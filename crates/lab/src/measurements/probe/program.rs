@@ -80,7 +80,9 @@ pub(super) fn command(
     }
     let port = port.to_string();
     let (method, clock) = (case.method.name(), case.clock.name());
-    java.extend([method, HOST, &port, &probes, &interval, clock].map(str::to_owned));
+    let connection = case.connection.name();
+    let arguments = [method, HOST, &port, &probes, &interval, clock, connection];
+    java.extend(arguments.map(str::to_owned));
     Ok(java)
 }
 
