@@ -34,6 +34,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "radio",
             "sim",
             "statistics",
+            "systrace",
             "units",
         ],
     ),

@@ -1,9 +1,25 @@
 //! Programs that measurements run.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Exit code of `mpbond lab` for a machine that was too busy to judge.
 const TOO_BUSY: i32 = 4;
+
+/// Where the kernel's tracer is.
+const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// A command that runs the program in its further arguments with the kernel's tracer: where tracefs
+/// is not mounted, in a mount namespace of its own in which it is.
+pub(super) fn traced() -> Command {
+    if Path::new(TRACEFS).join("instances").exists() {
+        return Command::new("env");
+    }
+    let script = format!("mount -t tracefs tracefs {TRACEFS}; exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh"]);
+    command
+}
 
 /// Outputs of a program that has ended.
 #[derive(Debug)]

@@ -36,6 +36,7 @@ pub struct Measurement {
 
 enum Kind {
     Cpu(cpu::Cpu),
+    Causes(probe::Causes),
     Handover(handover::Handover),
     Kernel(kernel::Kernel),
     Merge(merge::Merge),
@@ -117,6 +118,7 @@ impl Measurement {
         let kind = match measure.as_str() {
             "cpu" => Kind::Cpu(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "handover" => Kind::Handover(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "runtime-parts" => Kind::Causes(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "kernel-parts" => Kind::Kernel(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "merge" => Kind::Merge(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "delay-parts" => Kind::Parts(own.try_into().map_err(|e| wrong(one_line(&e)))?),
@@ -128,6 +130,8 @@ impl Measurement {
                 return Err(wrong(format!(
                     "there is no measure \"{other}\": cpu, delay-parts, handover, kernel-parts, \
                      kernel-wire, merge, probe, recordings, watch"
+                    "there is no measure \"{other}\": delay-parts, handover, kernel-parts, \
+                     kernel-wire, merge, probe, recordings, runtime-parts, watch"
                 )));
             }
         };
@@ -145,6 +149,7 @@ impl Measurement {
     fn keys(&self) -> Vec<String> {
         match &self.kind {
             Kind::Cpu(cpu) => cpu.keys(),
+            Kind::Causes(causes) => causes.keys(),
             Kind::Handover(_) => handover::KEYS.map(str::to_owned).to_vec(),
             Kind::Kernel(kernel) => kernel.keys(),
             Kind::Merge(_) => merge::KEYS.map(str::to_owned).to_vec(),
@@ -173,6 +178,7 @@ impl Measurement {
         }
         match &self.kind {
             Kind::Cpu(cpu) => cpu.check(),
+            Kind::Causes(causes) => causes.check(),
             Kind::Handover(handover) => handover.check(),
             Kind::Kernel(kernel) => kernel.check(),
             Kind::Merge(merge) => merge.check(),
@@ -196,6 +202,7 @@ impl Measurement {
     pub fn measure(&self, quick: bool) -> Result<Sheet> {
         let outcome = match &self.kind {
             Kind::Cpu(cpu) => cpu.measure(quick)?,
+            Kind::Causes(causes) => causes.measure(quick)?,
             Kind::Handover(handover) => handover.measure(quick)?,
             Kind::Kernel(kernel) => kernel.measure(quick)?,
             Kind::Merge(merge) => merge.measure(quick)?,

@@ -14,8 +14,8 @@ use super::program::{Answer, HTTP_PORT, command, java_answers, native_answers};
 /// Number of first probes that are left out: they load classes, open connections and fill caches.
 pub(super) const FIRST: usize = 3;
 /// Rate of an 802.11g network and of an SDIO bus; a probe's transmission time is negligible.
-const AIR_RATE: &str = "54 Mbit/s";
-const BUS_RATE: &str = "200 Mbit/s";
+pub(super) const AIR_RATE: &str = "54 Mbit/s";
+pub(super) const BUS_RATE: &str = "200 Mbit/s";
 
 /// The result of a case at a round trip, in µs.
 pub(super) struct Cell {

@@ -3,6 +3,7 @@
 //! and a network behind it, timed by user, kernel (as tcpdump does) and air.
 
 mod case;
+mod causes;
 mod cell;
 mod picture;
 mod program;
@@ -14,6 +15,8 @@ use crate::error::{Doing, Result};
 use crate::report::SheetTable;
 use mpbond_probe::Distribution;
 use serde::Deserialize;
+
+pub(super) use self::causes::Causes;
 
 use self::case::{Case, Program};
 use self::cell::Cell;
