@@ -8,7 +8,7 @@ pub(crate) struct Group {
     pub(super) events: &'static [&'static str],
 }
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     Group {
         name: "sched",
         events: &[
@@ -81,6 +81,11 @@ const GROUPS: [Group; 9] = [
     Group {
         name: "syscalls",
         events: &["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"],
+    },
+    // Those that are defined in kprobe_events.
+    Group {
+        name: "kprobes",
+        events: &["kprobes"],
     },
 ];
 

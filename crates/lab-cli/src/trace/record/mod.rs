@@ -51,7 +51,8 @@ pub(crate) struct RecordArgs {
     /// Duration; without it, until the program ends or until Ctrl-C.
     #[arg(long, short, value_name = "TIME", value_parser = span)]
     duration: Option<Duration>,
-    /// Groups of events: sched, irq, timer, power, block, net, tcp, binder, syscalls, or all.
+    /// Groups of events: sched, irq, timer, power, block, net, tcp, binder, syscalls, kprobes
+    /// (those in tracefs' kprobe_events), or all.
     #[arg(
         long,
         value_name = "GROUP",

@@ -1,7 +1,10 @@
 //! Time of probes' packets in parts of the kernel (delay measurement paper, section 5.9 and Table
-//! 6), by trace points, while probes go over a chain of hosts. The paper used kprobes, which a
-//! kernel may lack; trace points exist at the ends of the same parts.
+//! 6), while probes go over a chain of hosts: by trace points at the ends of the parts, and by the
+//! paper's kprobes on the functions, which a kernel may lack.
 
+mod functions;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,12 +14,17 @@ use crate::report::SheetTable;
 use mpbond_units::duration_text;
 use serde::Deserialize;
 
+use self::functions::Times;
+use super::child;
 use super::outcome::Outcome;
 
 /// Probes in a short run.
 const QUICK: u32 = 30;
 const PORT: u16 = 80;
 const SERVER: &str = "100.64.78.3";
+/// First hop of the chain: played in user space, or a veth pair, whose driver calls netif_rx.
+const PLAYED: &str = "bus:200 Mbit/s:0ms";
+const WIRE: &str = "bus:wire";
 /// Parts by their names in `mpbond trace net`, and the corresponding functions of the paper.
 const PARTS: [(&str, &str); 5] = [
     ("queue", "dev_queue_xmit, until the driver is asked"),
@@ -67,82 +75,34 @@ impl Kernel {
     pub(super) fn keys(&self) -> Vec<String> {
         let names = PARTS.iter().map(|(name, _)| *name);
         let of = |name: &str| ["mean", "median", "p99"].map(|of| format!("{name} {of}_us"));
-        names
-            .flat_map(of)
-            .chain(["work mean_us".to_owned()])
-            .collect()
+        let functions = functions::FUNCTIONS.iter().map(|(_, name, _)| *name);
+        let all = names.chain(functions).flat_map(of);
+        all.chain(["work mean_us".to_owned()]).collect()
     }
 
     pub(super) fn measure(&self, quick: bool) -> Result<Outcome> {
         let folder = tempfile::tempdir().doing("cannot make a temporary folder")?;
         let mut outcome = Outcome::default();
-        let parts = match self.once(quick, folder.path()) {
-            Ok(parts) => parts,
-            Err(why) => {
-                outcome.notes.push(format!("not measured: {why}"));
-                return Ok(outcome);
-            }
-        };
-        let mut table = SheetTable {
-            title: "A packet's time in the kernel, us".to_owned(),
-            note: "by trace points with stamps of whole us, at all hosts of the chain; whatever \
-                   else this machine sends is in it. run-queue and copy are of readers, some of \
-                   which the links are"
-                .to_owned(),
-            header: [
-                "part",
-                "of the paper's",
-                "packets",
-                "mean",
-                "median",
-                "99 %",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            words: vec![0, 1],
-            ..SheetTable::default()
-        };
-        for (name, functions) in PARTS {
-            let Some(part) = parts.iter().find(|p| p.step == name) else {
-                continue;
-            };
-            let all = [part.mean_us, part.median_us, part.p99_us];
-            for (of, us) in ["mean", "median", "p99"].into_iter().zip(all) {
-                outcome.figures.insert(format!("{name} {of}_us"), Some(us));
-            }
-            let head = [name, functions].map(str::to_owned).into_iter();
-            let head = head.chain([part.packets.to_string()]);
-            let cells = all.map(|us| format!("{us:.2}"));
-            table.rows.push(head.chain(cells).collect());
+        match self.parts(quick, folder.path()) {
+            Ok(parts) => take_parts(&parts, &mut outcome),
+            Err(why) => outcome.notes.push(format!("not measured: {why}")),
         }
-        outcome.tables.push(table);
-        let mean = |name: &&str| outcome.figures.get(&format!("{name} mean_us"));
-        let work: Option<Vec<f64>> = WORK.iter().map(|name| mean(name).copied()?).collect();
-        let work = work.map(|all| all.iter().sum());
-        outcome.figures.insert("work mean_us".to_owned(), work);
+        match self.functions(quick, folder.path()) {
+            Ok(functions) => take_functions(&functions, &mut outcome),
+            Err(why) => outcome.notes.push(format!(
+                "functions of Table 6: not measurable on this host: {why}"
+            )),
+        }
         Ok(outcome)
     }
 
-    fn once(&self, quick: bool, folder: &Path) -> Result<Vec<Part>, String> {
-        let own = std::env::current_exe().map_err(|e| e.to_string())?;
-        let own = own.display().to_string();
-        let probes = if quick { QUICK } else { self.probes }.to_string();
+    fn parts(&self, quick: bool, folder: &Path) -> Result<Vec<Part>, String> {
+        let own = own()?;
         let trace = folder.join("trace.txt").display().to_string();
-        let half = f64::from(self.rtt_ms) / 2.0;
-        let recorded = Command::new(&own)
-            .args(["trace", "record", "--events", "sched,net,tcp", "-o", &trace])
-            .args(["--", &own, "lab", "chain"])
-            .args(["--hop", "bus:200 Mbit/s:0ms"])
-            .args(["--hop", &format!("air:54 Mbit/s:{half}ms")])
-            .args([
-                "--at",
-                &format!("2={own} probe-server --listen 0.0.0.0:{PORT}"),
-            ])
-            // The sleep gives the server time to listen before the first probe.
-            .args(["--", "/bin/sh", "-c", "sleep 0.5; exec \"$@\"", "sh"])
-            .args([&own, "probe", &format!("{SERVER}:{PORT}"), "--method"])
-            .args(["http", "--count", &probes, "--interval"])
-            .arg(format!("{}ms", self.interval.as_millis()))
+        let recorded = child::traced()
+            .args([&own, "trace", "record", "--events", "sched,net,tcp", "-o"])
+            .args([&trace, "--", &own])
+            .args(self.chain(&own, PLAYED, "http", quick))
             .stdin(Stdio::null())
             .output()
             .map_err(|e| e.to_string())?;
@@ -158,6 +118,115 @@ impl Kernel {
             return Err(last_line(&told.stderr));
         }
         parts(&told.stdout)
+    }
+
+    fn functions(
+        &self,
+        quick: bool,
+        folder: &Path,
+    ) -> Result<BTreeMap<&'static str, Times>, String> {
+        let own = own()?;
+        functions::measure(&own, &self.chain(&own, WIRE, "syn http", quick), folder)
+    }
+
+    /// Arguments that run probes by some methods, one after the other, over a chain of hosts.
+    fn chain(&self, own: &str, first: &str, methods: &str, quick: bool) -> Vec<String> {
+        let probes = if quick { QUICK } else { self.probes };
+        let half = f64::from(self.rtt_ms) / 2.0;
+        let interval = self.interval.as_millis();
+        let at = format!("2={own} probe-server --listen 0.0.0.0:{PORT}");
+        // The sleep gives the server time to listen before the first probe.
+        let script = format!(
+            "sleep 0.5; for method in {methods}; do \"$0\" probe {SERVER}:{PORT} --method $method \
+             --count {probes} --interval {interval}ms || exit; done"
+        );
+        let air = format!("air:54 Mbit/s:{half}ms");
+        let all = ["lab", "chain", "--hop", first, "--hop", &air, "--at", &at];
+        let all = all.into_iter().chain(["--", "/bin/sh", "-c", &script, own]);
+        all.map(str::to_owned).collect()
+    }
+}
+
+fn own() -> Result<String, String> {
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    Ok(own.display().to_string())
+}
+
+/// Adds the figures and the table of the parts.
+fn take_parts(parts: &[Part], outcome: &mut Outcome) {
+    let mut table = SheetTable {
+        title: "A packet's time in the kernel, us".to_owned(),
+        note: "by trace points with stamps of whole us, at all hosts of the chain; whatever \
+               else this machine sends is in it. run-queue and copy are of readers, some of \
+               which the links are"
+            .to_owned(),
+        header: [
+            "part",
+            "of the paper's",
+            "packets",
+            "mean",
+            "median",
+            "99 %",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        words: vec![0, 1],
+        ..SheetTable::default()
+    };
+    for (name, functions) in PARTS {
+        let Some(part) = parts.iter().find(|p| p.step == name) else {
+            continue;
+        };
+        let all = [part.mean_us, part.median_us, part.p99_us];
+        for (of, us) in ["mean", "median", "p99"].into_iter().zip(all) {
+            outcome.figures.insert(format!("{name} {of}_us"), Some(us));
+        }
+        let head = [name, functions].map(str::to_owned).into_iter();
+        let head = head.chain([part.packets.to_string()]);
+        let cells = all.map(|us| format!("{us:.2}"));
+        table.rows.push(head.chain(cells).collect());
+    }
+    outcome.tables.push(table);
+    let mean = |name: &&str| outcome.figures.get(&format!("{name} mean_us"));
+    let work: Option<Vec<f64>> = WORK.iter().map(|name| mean(name).copied()?).collect();
+    let work = work.map(|all| all.iter().sum());
+    outcome.figures.insert("work mean_us".to_owned(), work);
+}
+
+/// Adds the figures and the table of the functions.
+fn take_functions(functions: &BTreeMap<&'static str, Times>, outcome: &mut Outcome) {
+    let mut table = SheetTable {
+        title: "Functions of Table 6, us".to_owned(),
+        note:
+            "by kprobes at entry and return, with stamps of whole us, at all hosts of the chain; a \
+               function contains those that it calls, and the kprobes on them"
+                .to_owned(),
+        header: ["function", "system call", "calls", "mean", "median", "99 %"]
+            .map(str::to_owned)
+            .to_vec(),
+        words: vec![0, 1],
+        ..SheetTable::default()
+    };
+    for (call, name, _) in functions::FUNCTIONS {
+        let Some(times) = functions.get(name) else {
+            let note = format!("{name}: no call, or no kprobe possible");
+            outcome.notes.push(note);
+            continue;
+        };
+        let all = [times.mean, times.median, times.p99];
+        for (of, us) in ["mean", "median", "p99"].into_iter().zip(all) {
+            outcome.figures.insert(format!("{name} {of}_us"), Some(us));
+        }
+        let head = [name.to_owned(), call.to_owned(), times.calls.to_string()];
+        let cells = all.map(|us| format!("{us:.1}"));
+        table.rows.push(head.into_iter().chain(cells).collect());
+    }
+    outcome.tables.push(table);
+    if let Some(processor) = functions::emulated() {
+        outcome.notes.push(format!(
+            "functions of Table 6: the processor is emulated ({processor}): compare them with each \
+             other, not with the published times"
+        ));
     }
 }
 
