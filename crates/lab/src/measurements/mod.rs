@@ -35,8 +35,8 @@ pub struct Measurement {
 }
 
 enum Kind {
-    Cpu(cpu::Cpu),
     Causes(probe::Causes),
+    Cpu(cpu::Cpu),
     Handover(handover::Handover),
     Kernel(kernel::Kernel),
     Merge(merge::Merge),
@@ -129,8 +129,6 @@ impl Measurement {
             other => {
                 return Err(wrong(format!(
                     "there is no measure \"{other}\": cpu, delay-parts, handover, kernel-parts, \
-                     kernel-wire, merge, probe, recordings, watch"
-                    "there is no measure \"{other}\": delay-parts, handover, kernel-parts, \
                      kernel-wire, merge, probe, recordings, runtime-parts, watch"
                 )));
             }
