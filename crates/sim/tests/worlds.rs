@@ -25,9 +25,9 @@ const ONCE_FAILED: [u64; 8] = [258, 1_000, 1_540, 1_871, 2_597, 2_630, 6_711, 12
 /// The same with harsher faults: a NAT that forgot while an origin took its time, connections cut
 /// as the session was opened, a first hello that came when the session was long in use, an answer
 /// that was lost in a long silence after the primary had asked, an express for which subflows long
-/// gone left no place, helpers filled with copies that were recalled from one another, a join and a
-/// CUT that a proxy read together; and, though it never failed, the world with the longest wait, for
-/// an ACK that was lost.
+/// gone left no place, helpers filled with copies that were recalled from one another, a join and
+/// a CUT that a proxy read together; and, though it never failed, the world with the longest wait,
+/// for an ACK that was lost.
 const ONCE_FAILED_HARSH: [u64; 8] = [
     13_115,
     27_344,

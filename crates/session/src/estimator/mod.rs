@@ -155,7 +155,7 @@ pub(crate) struct Estimator {
     level: Option<Level>,
     /// Least round-trip time of the far hop; what waits in its queue is counted in bytes.
     far_rtt: Option<Duration>,
-    /// Round-trip time over all hops, as the answer to the hello showed it: until the helper reports.
+    /// Round-trip time over all hops, by the answer to the hello: until the helper reports.
     hello_rtt: Option<Duration>,
     /// `bytes_arrived` over the last quarter of a second or so, to compare with counts of that age.
     history: VecDeque<(Timestamp, u64)>,

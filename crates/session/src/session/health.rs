@@ -25,10 +25,10 @@ const LEAST_PROBE: Duration = Duration::from_millis(50);
 /// Most probes of one silence.
 const MAX_PROBES: u32 = 12;
 
-/// Pauses after which a waiting primary asks: the first two lie within the tails of cellular radios,
-/// so that asking wakes none. It asks after the first; after the others only while an answer is
-/// awaited: TCP at a proxy whose paths went silent waits on for up to as long as they were. Most
-/// answers have come by the last. From then on a path is kept by the keep-alive.
+/// Pauses after which a waiting primary asks whether its paths work. The first two lie within the
+/// tails of cellular radios, so that asking wakes none. After the second and the third it asks only
+/// while an answer is awaited: TCP at a proxy whose paths were silent waits on for up to as long as
+/// they were. Most answers have arrived by the last. From then on a path is kept by the keep-alive.
 const ASK_AFTER: [Duration; 3] = [
     Duration::from_secs(5),
     Duration::from_secs(10),
