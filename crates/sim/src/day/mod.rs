@@ -21,7 +21,7 @@ use account::Accounts;
 use schedule::Schedule;
 use traffic::{Kind, Request};
 
-use crate::world::{Dice, Lasting, Noted, Scenario, Served, World};
+use crate::world::{Dice, Lasting, Note, Noted, Scenario, Served, World};
 
 /// Keep-alive of all daemons.
 const KEEPALIVE: Duration = Duration::from_secs(240);
@@ -300,7 +300,8 @@ impl Running {
             .into_iter()
             .for_each(|c| add(c.to_owned()));
         let notes = self.world.notes().iter();
-        for note in notes.filter(|n| n.at >= wait.0 && n.at <= wait.1) {
+        let overlaps = |n: &&Note| n.at <= wait.1 && n.until.is_none_or(|u| u >= wait.0);
+        for note in notes.filter(overlaps) {
             match &note.what {
                 Noted::Forgotten(route) => {
                     let whose = ROUTES.get(*route).unwrap_or(&"a");
@@ -319,6 +320,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::{Exchange, Nat, When};
 
     /// Two hours around noon: an upgraded proxy, a captive portal, other networks, sleep.
     fn noon(seed: u64) -> Day {
@@ -364,6 +366,39 @@ mod tests {
             }
         }
         assert!(long_polls >= 4, "{long_polls}");
+    }
+
+    /// A kernel's keep-alive meets the NAT that has forgotten a connection, a minute before the
+    /// origin answers over that connection. The primary closes it when its own kernel does.
+    #[test]
+    fn a_connection_that_was_forgotten_before_a_wait_is_named_as_its_cause() {
+        let s = Duration::from_secs;
+        let mut exchange = Exchange::download(When::At(s(2)), 1_000);
+        exchange.origin.thinks = s(180);
+        let mut scenario = Scenario::multihomed(&[(8.0, Duration::from_millis(25))]);
+        scenario.exchanges = vec![exchange];
+        scenario.limit = s(3_600);
+        scenario.stall_limit = scenario.limit;
+        let timeout = s(60);
+        let resets = false;
+        scenario.lasting = Some(Lasting {
+            keepalive: Some(s(100)),
+            nats: vec![Some(Nat { timeout, resets })],
+            repeat_after: REPEAT_AFTER,
+        });
+        let mut day = noon(1).plan();
+        day.world = World::new(scenario);
+        day.schedule.conditions.clear();
+        day.world
+            .live_until(Timestamp::ZERO + s(1_800), &mut |_, _| ())
+            .unwrap();
+        let served = day.world.served(0).unwrap();
+        let forgotten = day.world.notes()[0].at;
+        let wait = day.longest_wait(&served);
+        assert!(forgotten < Timestamp::ZERO + s(179), "{forgotten}");
+        assert!(wait.at_s > 181.0 && wait.seconds > 5.0, "{wait:?}");
+        let cause = "the laptop's NAT had forgotten the connection";
+        assert!(wait.cause.contains(cause), "{wait:?}");
     }
 
     #[test]

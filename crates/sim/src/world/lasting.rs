@@ -23,6 +23,8 @@ pub(super) struct LastingState {
     pub(super) before: Vec<Option<Before>>,
     /// Events that the scenario does not name.
     pub(super) notes: Vec<Note>,
+    /// Lines that a NAT has forgotten and the primary has not closed, with their notes.
+    forgotten: Vec<(usize, usize)>,
 }
 
 /// Earlier attempts of an exchange that is repeated.
@@ -42,6 +44,9 @@ pub(super) struct Before {
 pub struct Note {
     /// When it happened.
     pub at: Timestamp,
+    /// When the primary closed the connection that was forgotten, if it has: until then bytes may
+    /// have waited for it.
+    pub until: Option<Timestamp>,
     /// Its kind.
     pub what: Noted,
 }
@@ -166,7 +171,11 @@ impl World {
     pub(super) fn repeat(&mut self, session: u64, reason: Option<String>) {
         if let Some(reason) = reason {
             let what = Noted::SessionLost(reason);
-            self.lasting.notes.push(Note { at: self.now, what });
+            self.lasting.notes.push(Note {
+                at: self.now,
+                until: Some(self.now),
+                what,
+            });
         }
         let of_session = |e: &usize| {
             let running = self.running[*e].as_ref();
@@ -229,9 +238,22 @@ impl World {
             return;
         }
         for l in forgotten {
-            let what = Noted::Forgotten(self.lines[l].route);
-            self.lasting.notes.push(Note { at: self.now, what });
+            let state = &mut self.lasting;
+            state.forgotten.push((l, state.notes.len()));
+            state.notes.push(Note {
+                at: self.now,
+                until: None,
+                what: Noted::Forgotten(self.lines[l].route),
+            });
         }
+        let LastingState {
+            notes, forgotten, ..
+        } = &mut self.lasting;
+        forgotten.retain(|(l, note)| {
+            let closed = self.lines[*l].ends[0].stage == Stage::Gone;
+            notes[*note].until = closed.then_some(self.now);
+            !closed
+        });
         for i in 0..self.live.len() {
             let l = self.live[i];
             let [near, far] = &self.lines[l].ends;
