@@ -56,6 +56,18 @@ impl Intent {
         (name, Self::read(parts))
     }
 
+    /// Parameters behind a user name where no credentials are required, so that any name will do.
+    /// It may have commas: parts without `=` are taken for parts of the name, if all are.
+    ///
+    /// # Errors
+    /// As [`split`](Self::split).
+    pub(crate) fn of_any_name(user: &[u8]) -> Result<Self, BadIntent> {
+        match user.contains(&b'=') {
+            true => Self::split(user).1,
+            false => Ok(Self::default()),
+        }
+    }
+
     fn read<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Result<Self, BadIntent> {
         let mut intent = Self::default();
         for part in parts {
@@ -136,6 +148,25 @@ mod tests {
             Intent::split(b"\xff,\xff"),
             (&b"\xff"[..], Err(BadIntent::Key))
         );
+    }
+
+    #[test]
+    fn where_no_credentials_are_required_a_name_may_have_commas() {
+        let interactive = Intent {
+            class: Some(Class::Interactive),
+        };
+        for (user, want) in [
+            ("", Ok(Intent::default())),
+            ("anna,laptop", Ok(Intent::default())),
+            (",", Ok(Intent::default())),
+            ("anna,class=interactive", Ok(interactive)),
+            ("anna,laptop,class=interactive", Err(BadIntent::Key)),
+            ("anna,class=urgent", Err(BadIntent::Class)),
+            ("anna,weight=7", Err(BadIntent::Key)),
+        ] {
+            assert_eq!(Intent::of_any_name(user.as_bytes()), want, "{user:?}");
+        }
+        assert_eq!(Intent::of_any_name(b"\xff,\xff"), Ok(Intent::default()));
     }
 
     #[test]

@@ -55,8 +55,7 @@ pub(crate) fn request(
     let Some((user, mut end)) = terminated(input, HEAD_BYTES, MAX_USER_BYTES)? else {
         return Ok(Step::NeedMore);
     };
-    let (_, parameters) = Intent::split(user);
-    let parameters = parameters.map_err(|e| failure(e.into()))?;
+    let parameters = Intent::of_any_name(user).map_err(|e| failure(e.into()))?;
     let has_name = matches!([a, b, c], [0, 0, 0]) && d != 0;
     let host = if has_name {
         let Some((name, after)) = terminated(input, end, MAX_NAME_BYTES)? else {

@@ -188,10 +188,16 @@ impl<'a> Handshake<'a> {
             answer: vec![AUTH_VERSION, 1],
             reason,
         };
-        let (name, intent) = Intent::split(user);
-        if !self.credentials.is_none_or(|c| c.matches(name, password)) {
-            return Err(refused(BadHandshake::WrongCredentials));
-        }
+        let intent = match &self.credentials {
+            Some(c) => {
+                let (name, intent) = Intent::split(user);
+                if !c.matches(name, password) {
+                    return Err(refused(BadHandshake::WrongCredentials));
+                }
+                intent
+            }
+            None => Intent::of_any_name(user),
+        };
         self.intent = intent.map_err(|e| refused(e.into()))?;
         input.advance(end);
         self.state = State::Request;
@@ -481,9 +487,20 @@ mod tests {
         let mut four = BytesMut::from(&b"\x04\x01\x00\x50\xc0\x00\x02\x01,class=background\0"[..]);
         assert!(matches!(handshake.advance(&mut four), Ok(Step::Connect(_))));
         assert_eq!(handshake.intent(), background);
-        let mut four = BytesMut::from(&b"\x04\x01\x00\x50\xc0\x00\x02\x01,x\0"[..]);
+        let mut four = BytesMut::from(&b"\x04\x01\x00\x50\xc0\x00\x02\x01,x=1\0"[..]);
         let failure = Handshake::new(None).advance(&mut four).unwrap_err();
         assert_eq!(failure.answer, socks4::reply(false));
+    }
+
+    #[test]
+    fn a_name_with_commas_is_accepted_where_none_is_required() {
+        let mut input = b"\x05\x01\x02\x01\x0banna,laptop\x01x".to_vec();
+        input.extend_from_slice(b"\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50");
+        let (_, end, _) = play(&input, &[7], None);
+        assert!(matches!(end, Some(Ok(_))), "{end:?}");
+        let mut four = BytesMut::from(&b"\x04\x01\x00\x50\xc0\x00\x02\x01anna,laptop\0"[..]);
+        let step = Handshake::new(None).advance(&mut four);
+        assert!(matches!(step, Ok(Step::Connect(_))), "{step:?}");
     }
 
     #[test]

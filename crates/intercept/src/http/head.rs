@@ -168,10 +168,13 @@ fn authorize(
     let (user, password) = shown
         .as_ref()
         .map_or((&[][..], &[][..]), |b| (&*b.user, &*b.password));
+    let Some(credentials) = credentials else {
+        return Ok(Intent::of_any_name(user)?);
+    };
     let (name, intent) = Intent::split(user);
-    match credentials {
-        Some(c) if !c.matches(name, password) => Err(BadRequest::Unauthorized),
-        _ => Ok(intent?),
+    match credentials.matches(name, password) {
+        true => Ok(intent?),
+        false => Err(BadRequest::Unauthorized),
     }
 }
 
