@@ -23,6 +23,7 @@ mod packet_logger;
 mod pcap;
 mod pcapng;
 mod pcapng_write;
+mod power_log;
 mod reader;
 mod source;
 pub mod wifi;
@@ -32,4 +33,5 @@ pub use cpu_summary::{CoreMeans, CpuSummary, ShareMean, cpu_mean_mw, cpu_summary
 pub use error::{CaptureError, Place};
 pub use network::{Flow, Network, NotNetwork, network};
 pub use packet_log::{LoggedPacket, PacketLog};
+pub use power_log::{Metered, POWER_LOG_HEADER, PowerLog, metered};
 pub use reader::{Format, LinkType, Reader, Record};

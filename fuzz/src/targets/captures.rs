@@ -8,7 +8,7 @@ use mpbond_capture::delay::{
 };
 use mpbond_capture::energy::{EnergyOptions, Input, LinkUse, run};
 use mpbond_capture::wifi::{Sniffer, Times, frame, merge, packets};
-use mpbond_capture::{CpuLog, PacketLog, Reader, cpu_sampling, network};
+use mpbond_capture::{CpuLog, PacketLog, PowerLog, Reader, cpu_sampling, network};
 use mpbond_radio::Profiles;
 
 /// Every record of a capture with its headers, and the probes in it.
@@ -95,12 +95,15 @@ pub fn energy(octets: &[u8]) {
     }
 }
 
-/// The lab's packet log, a processor log, and a proxy's byte log.
+/// The lab's packet log, a processor log, a power log, and a proxy's byte log.
 pub fn logs(octets: &[u8]) {
     if let Ok(mut log) = PacketLog::new("x", octets) {
         while let Ok(Some(_)) = log.next() {}
     }
     if let Ok(mut log) = CpuLog::new("x", octets) {
+        while let Ok(Some(_)) = log.next() {}
+    }
+    if let Ok(mut log) = PowerLog::new("x", octets) {
         while let Ok(Some(_)) = log.next() {}
     }
     if let Err(e) = proxy_log("x", octets) {

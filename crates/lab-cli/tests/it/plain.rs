@@ -1,4 +1,5 @@
-//! The command lines of `mpbond traffic send` and `receive`.
+//! The command lines of `mpbond traffic send` and `receive`, and an experiment that measures the
+//! cost of such transfers.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -76,4 +77,61 @@ fn wrong_options_of_transfers_are_one_line() {
     let arguments: Vec<&str> = of_clap.split(' ').collect();
     let output = mpbond(folder.path(), &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+}
+
+const COSTS: &str = r#"
+measure = "cpu"
+name = "costs"
+title = "What transfers cost"
+seconds = 1
+repetitions = 1
+rates = ["4 Mbit/s"]
+
+[[scheme]]
+name = "files"
+transfer = { copy = "one", relay = { copy = "one", tick = "5ms" } }
+logger = true
+
+[[scheme]]
+name = "datagrams"
+transfer = { transport = "udp:1472", datagrams = "gso" }
+
+[[compare]]
+name = "less"
+of = "datagrams"
+with = "files"
+
+# A busy machine sends late, and then what it should have sent.
+[[check]]
+of = "files, 4 Mbit/s: arrived_mbps"
+at_least = 0.5
+
+[[check]]
+of = "datagrams, 4 Mbit/s: arrived_mbps"
+at_least = 0.5
+
+[[paper]]
+figure = "Figure 5"
+of = "less, 4 Mbit/s: saving_share"
+what = "saved"
+published = "something"
+"#;
+
+#[test]
+fn an_experiment_measures_what_transfers_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("costs.toml"), COSTS).unwrap();
+    let arguments = ["lab", "run", "costs.toml", "--json", "costs.json"];
+    let output = mpbond(folder.path(), &arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}{errors}");
+    let record = std::fs::read(folder.path().join("costs.json")).unwrap();
+    let record: Value = serde_json::from_slice(&record).unwrap();
+    let rows = record["tables"][0]["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row[0].as_str().unwrap()).collect();
+    assert_eq!(names, ["none", "files, 4 Mbit/s", "datagrams, 4 Mbit/s"]);
+    // Everything but idle time, in percent of one processor.
+    let all: f64 = rows[1][4].as_str().unwrap().parse().unwrap();
+    assert!(all > 0.0, "{text}");
 }

@@ -4,9 +4,11 @@
 mod busy;
 mod child;
 mod cpu;
+mod cpu_share;
 mod handover;
 mod kernel;
 mod merge;
+mod meter;
 mod outcome;
 mod parts;
 mod probe;
@@ -37,9 +39,11 @@ pub struct Measurement {
 enum Kind {
     Causes(probe::Causes),
     Cpu(cpu::Cpu),
+    CpuShare(cpu_share::Shares),
     Handover(handover::Handover),
     Kernel(kernel::Kernel),
     Merge(merge::Merge),
+    Meter(meter::Meters),
     Parts(parts::Parts),
     Probe(probe::Probes),
     Recordings(recordings::Recorded),
@@ -117,10 +121,12 @@ impl Measurement {
         let wrong = |why: String| Error::Experiment(format!("{}: {why}", path.display()));
         let kind = match measure.as_str() {
             "cpu" => Kind::Cpu(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "cpu-share" => Kind::CpuShare(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "handover" => Kind::Handover(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "runtime-parts" => Kind::Causes(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "kernel-parts" => Kind::Kernel(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "merge" => Kind::Merge(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "meter" => Kind::Meter(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "delay-parts" => Kind::Parts(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "probe" => Kind::Probe(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "recordings" => Kind::Recordings(own.try_into().map_err(|e| wrong(one_line(&e)))?),
@@ -128,8 +134,9 @@ impl Measurement {
             "kernel-wire" => Kind::Wire(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             other => {
                 return Err(wrong(format!(
-                    "there is no measure \"{other}\": cpu, delay-parts, handover, kernel-parts, \
-                     kernel-wire, merge, probe, recordings, runtime-parts, watch"
+                    "there is no measure \"{other}\": cpu, cpu-share, delay-parts, handover, \
+                     kernel-parts, kernel-wire, merge, meter, probe, recordings, runtime-parts, \
+                     watch"
                 )));
             }
         };
@@ -148,9 +155,11 @@ impl Measurement {
         match &self.kind {
             Kind::Cpu(cpu) => cpu.keys(),
             Kind::Causes(causes) => causes.keys(),
+            Kind::CpuShare(shares) => shares.keys(),
             Kind::Handover(_) => handover::KEYS.map(str::to_owned).to_vec(),
             Kind::Kernel(kernel) => kernel.keys(),
             Kind::Merge(_) => merge::KEYS.map(str::to_owned).to_vec(),
+            Kind::Meter(meters) => meters.keys(),
             Kind::Parts(_) => parts::KEYS.map(str::to_owned).to_vec(),
             Kind::Probe(probes) => probes.keys(),
             Kind::Recordings(_) => recordings::KEYS.map(str::to_owned).to_vec(),
@@ -177,9 +186,11 @@ impl Measurement {
         match &self.kind {
             Kind::Cpu(cpu) => cpu.check(),
             Kind::Causes(causes) => causes.check(),
+            Kind::CpuShare(shares) => shares.check(),
             Kind::Handover(handover) => handover.check(),
             Kind::Kernel(kernel) => kernel.check(),
             Kind::Merge(merge) => merge.check(),
+            Kind::Meter(meters) => meters.check(),
             Kind::Parts(parts) => parts.check(),
             Kind::Probe(probes) => probes.check(),
             Kind::Recordings(recorded) => recorded.check(),
@@ -201,9 +212,11 @@ impl Measurement {
         let outcome = match &self.kind {
             Kind::Cpu(cpu) => cpu.measure(quick)?,
             Kind::Causes(causes) => causes.measure(quick)?,
+            Kind::CpuShare(shares) => shares.measure()?,
             Kind::Handover(handover) => handover.measure(quick)?,
             Kind::Kernel(kernel) => kernel.measure(quick)?,
             Kind::Merge(merge) => merge.measure(quick)?,
+            Kind::Meter(meters) => meters.measure(folder_of(&self.path))?,
             Kind::Parts(parts) => parts.measure(quick)?,
             Kind::Probe(probes) => probes.measure(quick)?,
             Kind::Recordings(recorded) => recorded.measure(folder_of(&self.path))?,
@@ -230,8 +243,13 @@ impl Measurement {
         sheet.tables = outcome.tables;
         sheet.pictures = outcome.pictures;
         sheet.notes = outcome.notes;
-        // A run in virtual time is short anyway, and always whole.
-        if quick && !matches!(self.kind, Kind::Watch(_)) {
+        // These are computed, in no time and always whole.
+        if quick
+            && !matches!(
+                self.kind,
+                Kind::Watch(_) | Kind::CpuShare(_) | Kind::Meter(_)
+            )
+        {
             sheet
                 .notes
                 .push("a short run, just to see that it works".to_owned());
@@ -381,6 +399,19 @@ mod tests {
             count += 1;
         }
         assert!(count >= 10, "{count}");
+    }
+
+    /// The processor's share, by models only.
+    #[test]
+    fn shipped_shares_of_processors_hold() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let row = Measurement::load(&root.join("trimming/fig01.toml"));
+        let sheet = row.unwrap().unwrap().measure(false).unwrap();
+        println!("{:#?}", sheet.tables);
+        let failed: Vec<_> = (sheet.checks.iter())
+            .filter(|c| c.holds != Some(true))
+            .collect();
+        assert!(failed.is_empty(), "{failed:?}");
     }
 
     /// A record is used again for the same file only.

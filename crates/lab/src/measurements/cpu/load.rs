@@ -1,41 +1,326 @@
 //! Loads whose use of the machine is measured.
 
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mpbond_units::{BitRate, duration_text};
 use nix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 
+use crate::bulk::{Copies, Datagrams, Transport};
+
 /// Period of a duty cycle.
 const PERIOD: Duration = Duration::from_millis(20);
+/// Name and size of the file that a transfer with copies sends; it stays in the page cache.
+const SOURCE: &str = "source";
+const SOURCE_BYTES: usize = 8 << 20;
+/// The file that such a transfer writes, and its size.
+const SINK: &str = "sink";
+const RING: &str = "32 MiB";
 
-/// One scheme of a file: a load.
+/// One scheme of a file: a load, at each of the file's rates.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scheme {
     pub(super) name: String,
     /// Computes for this share of one processor's time: a load of known use.
-    duty: f64,
+    duty: Option<f64>,
+    /// A transfer over the loopback interface, of which both ends count.
+    transfer: Option<Transfer>,
+    /// Whether `mpbond cpulog` runs beside it.
+    #[serde(default)]
+    logger: bool,
+}
+
+/// A transfer by `mpbond traffic send` and `receive`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Transfer {
+    #[serde(default = "tcp")]
+    transport: Transport,
+    #[serde(default)]
+    datagrams: Datagrams,
+    /// Copies between files and sockets; memory when absent.
+    copy: Option<Copies>,
+    /// Interval of sending.
+    #[serde(default = "tick", with = "duration_text")]
+    tick: Duration,
+    /// A relay between the two ends, over TCP.
+    relay: Option<RelayBy>,
+}
+
+/// A relay by `mpbond traffic relay`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RelayBy {
+    copy: Copies,
+    /// Interval of moving bytes; at once when absent.
+    #[serde(default, with = "duration_text::option")]
+    tick: Option<Duration>,
+}
+
+impl RelayBy {
+    /// Starts a relay to `to`, and returns its address.
+    fn start(&self, to: &str) -> Result<(Program, String), String> {
+        let mut relay = vec!["traffic", "relay", "--listen", "127.0.0.1:0", "--to", to];
+        relay.extend(["--copy", name_of(self.copy)]);
+        let tick = self.tick.map(|tick| format!("{}us", tick.as_micros()));
+        if let Some(tick) = &tick {
+            relay.extend(["--tick", tick]);
+        }
+        let mut relay = Program::start(&relay)?;
+        let address = relay.address("relays at ")?;
+        Ok((relay, address))
+    }
+}
+
+fn name_of(copies: Copies) -> &'static str {
+    match copies {
+        Copies::Two => "two",
+        Copies::One => "one",
+    }
+}
+
+fn tcp() -> Transport {
+    Transport::Tcp
+}
+
+fn tick() -> Duration {
+    Duration::from_millis(1)
 }
 
 impl Scheme {
     /// The error in it, if there is one.
     pub(super) fn complaint(&self) -> Option<String> {
-        let fits = (0.01..=1.0).contains(&self.duty);
-        (!fits).then(|| format!("duty {} is not a share from 0.01 to 1", self.duty))
+        match (self.duty, &self.transfer) {
+            (Some(duty), None) if (0.01..=1.0).contains(&duty) => None,
+            (Some(duty), None) => Some(format!("duty {duty} is not a share from 0.01 to 1")),
+            (None, Some(transfer)) => transfer.complaint(),
+            _ => Some("a load is one of duty and transfer".to_owned()),
+        }
     }
 
-    /// Starts the load.
-    pub(super) fn start(&self) -> Result<Duty, String> {
-        Duty::start(self.duty).map_err(|e| e.to_string())
+    /// Whether it runs once at each rate.
+    pub(super) fn has_rate(&self) -> bool {
+        self.transfer.is_some()
+    }
+
+    /// Starts the load, with files in `folder`, for at least `length`.
+    pub(super) fn start(
+        &self,
+        rate: Option<BitRate>,
+        length: Duration,
+        folder: &Path,
+    ) -> Result<Running, String> {
+        let logger = match self.logger {
+            true => Some(Program::start(&["cpulog", "--output", "/dev/null"])?),
+            false => None,
+        };
+        let duty = self.duty.map(Duty::start).transpose();
+        let transfer = self.transfer.as_ref();
+        let ends = transfer.map(|transfer| transfer.start(rate, length, folder));
+        Ok(Running {
+            ends: ends.transpose()?,
+            _duty: duty.map_err(|e| e.to_string())?,
+            _logger: logger,
+        })
+    }
+}
+
+impl Transfer {
+    fn complaint(&self) -> Option<String> {
+        let udp = self.transport != Transport::Tcp;
+        if !udp && self.datagrams != Datagrams::Single {
+            return Some("datagrams need the transport udp:BYTES".to_owned());
+        }
+        if udp && self.copy == Some(Copies::One) {
+            return Some("one copy needs the transport tcp".to_owned());
+        }
+        if let Some(relay) = &self.relay {
+            if udp {
+                return Some("a relay needs the transport tcp".to_owned());
+            }
+            let tick = relay.tick.map_or(1000, |tick| tick.as_micros());
+            if !(100..=100_000).contains(&tick) {
+                return Some("tick of a relay: 100 us to 100 ms".to_owned());
+            }
+        }
+        let tick = (1..=1000).contains(&self.tick.as_millis());
+        (!tick).then(|| "tick: 1 ms to 1 s".to_owned())
+    }
+
+    fn start(
+        &self,
+        rate: Option<BitRate>,
+        length: Duration,
+        folder: &Path,
+    ) -> Result<Ends, String> {
+        let transport = self.transport.to_string();
+        let (datagrams, taken) = match self.datagrams {
+            Datagrams::Single => ("single", "single"),
+            Datagrams::Sendmmsg => ("sendmmsg", "single"),
+            Datagrams::Gso => ("gso", "gso"),
+        };
+        let common = ["--transport", &transport, "--json"];
+        let [source, sink] = [SOURCE, SINK].map(|name| folder.join(name).display().to_string());
+        let copies = self.copy.map(name_of);
+        let mut receive = vec!["traffic", "receive", "--listen", "127.0.0.1:0"];
+        receive.extend(common);
+        receive.extend(["--datagrams", taken]);
+        if let Some(copies) = copies {
+            receive.extend(["--file", &sink, "--ring", RING, "--copy", copies]);
+            if !Path::new(&source).exists() {
+                std::fs::write(&source, vec![0x5a; SOURCE_BYTES]).map_err(|e| e.to_string())?;
+            }
+        }
+        let mut receiver = Program::start(&receive)?;
+        let address = receiver.address("receives at ")?;
+        let (relay, address) = match &self.relay {
+            Some(by) => by.start(&address).map(|(relay, at)| (Some(relay), at))?,
+            None => (None, address),
+        };
+        let duration = format!("{}ms", length.as_millis());
+        let tick = format!("{}us", self.tick.as_micros());
+        let rate = rate.map(|rate| format!("{} bit/s", rate.bps()));
+        let mut send = vec!["traffic", "send", &address, "--duration", &duration];
+        send.extend(common);
+        send.extend(["--datagrams", datagrams, "--tick", &tick]);
+        if let Some(rate) = &rate {
+            send.extend(["--rate", rate]);
+        }
+        if let Some(copies) = copies {
+            send.extend(["--file", &source, "--copy", copies]);
+        }
+        let sender = Program::start(&send)?;
+        Ok(Ends {
+            sender,
+            receiver,
+            _relay: relay,
+        })
+    }
+}
+
+/// A load that is running. What is left of it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Running {
+    ends: Option<Ends>,
+    _duty: Option<Duty>,
+    _logger: Option<Program>,
+}
+
+#[derive(Debug)]
+struct Ends {
+    sender: Program,
+    receiver: Program,
+    _relay: Option<Program>,
+}
+
+/// Rate at which data arrived, and the share of it that was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub(super) struct Arrived {
+    bytes: u64,
+    seconds: f64,
+    #[serde(default)]
+    lost_bytes: u64,
+}
+
+impl Arrived {
+    pub(super) fn bytes_per_s(&self) -> f64 {
+        if self.seconds > 0.0 {
+            self.bytes as f64 / self.seconds
+        } else {
+            0.0
+        }
+    }
+
+    pub(super) fn lost_share(&self) -> f64 {
+        let all = (self.bytes + self.lost_bytes).max(1);
+        self.lost_bytes as f64 / all as f64
+    }
+}
+
+impl Running {
+    /// Waits for the end of a transfer, and returns what arrived.
+    pub(super) fn finish(self) -> Result<Option<Arrived>, String> {
+        let Some(Ends {
+            sender,
+            receiver,
+            _relay,
+        }) = self.ends
+        else {
+            return Ok(None);
+        };
+        sender.rest().map_err(|why| format!("the sender: {why}"))?;
+        let text = receiver
+            .rest()
+            .map_err(|why| format!("the receiver: {why}"))?;
+        let arrived = serde_json::from_str(&text).map_err(|e| format!("the receiver: {e}"))?;
+        Ok(Some(arrived))
+    }
+}
+
+/// This program, run with other arguments, and killed when it goes out of scope.
+#[derive(Debug)]
+struct Program {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(arguments: &[&str]) -> Result<Self, String> {
+        let own = std::env::current_exe().map_err(|e| e.to_string())?;
+        let mut child = Command::new(own)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        match child.stdout.take() {
+            Some(output) => Ok(Self {
+                child,
+                output: BufReader::new(output),
+            }),
+            None => Err("no output".to_owned()),
+        }
+    }
+
+    /// The address in its first line, after the given words.
+    fn address(&mut self, words: &str) -> Result<String, String> {
+        let mut line = String::new();
+        let read = self.output.read_line(&mut line);
+        read.map_err(|e| e.to_string())?;
+        let address = line.trim().strip_prefix(words).map(str::to_owned);
+        address.ok_or_else(|| "an end of the transfer could not start".to_owned())
+    }
+
+    /// Waits for its end, and returns the rest of its output.
+    fn rest(mut self) -> Result<String, String> {
+        let mut text = String::new();
+        let read = self.output.read_to_string(&mut text);
+        read.map_err(|e| e.to_string())?;
+        let status = self.child.wait().map_err(|e| e.to_string())?;
+        match status.success() {
+            true => Ok(text),
+            false => Err(status.to_string()),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 /// A thread that uses a share of one processor until it is dropped.
 #[derive(Debug)]
-pub(super) struct Duty {
+struct Duty {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }

@@ -5,30 +5,39 @@
 //! idle machine. Two loads are compared within a repetition. A pair of runs between which the use
 //! by other processes or the stolen time differs by more than 2 % of a processor is unfit, and
 //! enters no figure.
+//!
+//! Transfers run at each rate of the file; comparisons of them do, too. Their names are then
+//! followed by the rate.
 
 mod account;
 mod load;
 mod processes;
 mod soaker;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mpbond_radio::machine::CoreSample;
 use mpbond_radio::{ProfileError, Profiles};
 use mpbond_statistics::Sample;
+use mpbond_units::BitRate;
 use serde::Deserialize;
 
 use super::outcome::Outcome;
 use crate::error::Result;
 use crate::report::SheetTable;
 use account::{Counters, Pair, Use};
-use load::Scheme;
+use load::{Arrived, Running, Scheme};
 use soaker::Soaker;
 
 /// Time for which a load runs before it is measured.
 const WARM: Duration = Duration::from_secs(1);
 /// A short run: one repetition of this duration.
 const QUICK: Duration = Duration::from_secs(1);
+/// Name of the run without a load.
+const NONE: &str = "none";
+/// Rates of transfers.
+const RATES_BPS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
 /// Minimum share of fit pairs for a figure.
 const FIT_SHARE: f64 = 0.5;
 
@@ -39,6 +48,9 @@ pub(super) struct Cpu {
     /// Duration of each run.
     seconds: u32,
     repetitions: u32,
+    /// Rates of transfers; as fast as possible when there are none.
+    #[serde(default)]
+    rates: Vec<BitRate>,
     #[serde(rename = "scheme")]
     schemes: Vec<Scheme>,
     #[serde(default, rename = "compare")]
@@ -79,10 +91,31 @@ impl Power {
     }
 }
 
-/// One run of each scheme in a repetition, and the run without a load.
+/// A scheme at one rate.
+struct Load<'a> {
+    name: String,
+    scheme: &'a Scheme,
+    rate: Option<BitRate>,
+}
+
+/// A comparison at one rate, with the positions of its loads.
+struct Compared {
+    name: String,
+    of: usize,
+    with: usize,
+}
+
+/// Result of one run.
+#[derive(Debug, Clone, Copy)]
+struct Ran {
+    used: Use,
+    arrived: Option<Arrived>,
+}
+
+/// One run of each load in a repetition, and the run without a load.
 struct Repetition {
     idle: Use,
-    runs: Vec<Use>,
+    runs: Vec<Ran>,
 }
 
 impl Cpu {
@@ -93,17 +126,33 @@ impl Cpu {
         if self.schemes.is_empty() {
             return Err("scheme: at least one".to_owned());
         }
+        if self
+            .rates
+            .iter()
+            .any(|rate| !RATES_BPS.contains(&rate.bps()))
+        {
+            return Err("rates: 100 kbit/s to 10 Gbit/s".to_owned());
+        }
         for (n, scheme) in self.schemes.iter().enumerate() {
             if let Some(why) = scheme.complaint() {
                 return Err(format!("scheme \"{}\": {why}", scheme.name));
             }
-            if self.position(&scheme.name) != Some(n) {
+            if self.position(&scheme.name) != Some(n) || scheme.name == NONE {
                 return Err(format!("there are two schemes \"{}\"", scheme.name));
             }
         }
-        for name in self.compares.iter().flat_map(|c| [&c.of, &c.with]) {
-            if self.position(name).is_none() {
-                return Err(format!("there is no scheme \"{name}\" to compare"));
+        for compare in &self.compares {
+            let place = |name: &String| {
+                let place = self.position(name);
+                place.ok_or_else(|| format!("there is no scheme \"{name}\" to compare"))
+            };
+            let both = [place(&compare.of)?, place(&compare.with)?];
+            let [of, with] = both.map(|n| self.schemes.get(n).is_some_and(Scheme::has_rate));
+            if of != with {
+                let name = &compare.name;
+                return Err(format!(
+                    "comparison \"{name}\": only one of the two has rates"
+                ));
             }
         }
         match &self.power {
@@ -116,16 +165,67 @@ impl Cpu {
         self.schemes.iter().position(|s| s.name == name)
     }
 
-    /// `SCHEME: cpu_share` and, of comparisons, `NAME: saving_share` and `NAME: saved_mW`.
+    /// Rates of a scheme, and what follows its name.
+    fn rates_of(&self, scheme: &Scheme) -> Vec<(Option<BitRate>, String)> {
+        match scheme.has_rate() && !self.rates.is_empty() {
+            true => (self.rates.iter())
+                .map(|rate| (Some(*rate), format!(", {rate}")))
+                .collect(),
+            false => vec![(None, String::new())],
+        }
+    }
+
+    fn loads(&self) -> Vec<Load<'_>> {
+        let of = |scheme| {
+            let rates = self.rates_of(scheme).into_iter();
+            rates.map(move |(rate, suffix)| Load {
+                name: format!("{}{suffix}", scheme.name),
+                scheme,
+                rate,
+            })
+        };
+        self.schemes.iter().flat_map(of).collect()
+    }
+
+    fn compared(&self) -> Vec<Compared> {
+        let loads = self.loads();
+        let of = |compare: &Compare| {
+            let position = |scheme: &str, suffix: &str| {
+                let name = format!("{scheme}{suffix}");
+                loads.iter().position(|load| load.name == name)
+            };
+            let first = self.position(&compare.of).and_then(|n| self.schemes.get(n));
+            let rates = first.map(|s| self.rates_of(s)).unwrap_or_default();
+            let each = rates.into_iter().filter_map(|(_, suffix)| {
+                Some(Compared {
+                    name: format!("{}{suffix}", compare.name),
+                    of: position(&compare.of, &suffix)?,
+                    with: position(&compare.with, &suffix)?,
+                })
+            });
+            each.collect::<Vec<_>>()
+        };
+        self.compares.iter().flat_map(of).collect()
+    }
+
+    /// `LOAD: cpu_share`, and of transfers `LOAD: per_GB_s` and `LOAD: arrived_mbps`; of
+    /// comparisons `NAME: saving_share`, `NAME: saved_share` (of one processor) and `NAME:
+    /// saved_mW`. `none: cpu_share` is the use of the idle machine.
     pub(super) fn keys(&self) -> Vec<String> {
-        let of_schemes = self
-            .schemes
-            .iter()
-            .map(|s| format!("{}: cpu_share", s.name));
-        let of_compares = self.compares.iter().flat_map(|c| {
-            ["saving_share", "saved_mW"].map(|figure| format!("{}: {figure}", c.name))
+        let loads = self.loads();
+        let of_loads = loads.iter().flat_map(|load| {
+            let figures = ["cpu_share", "per_GB_s", "arrived_mbps"];
+            let count = if load.scheme.has_rate() { 3 } else { 1 };
+            let figures = figures.into_iter().take(count);
+            figures.map(|figure| format!("{}: {figure}", load.name))
         });
-        of_schemes.chain(of_compares).collect()
+        let compared = self.compared();
+        let of_compares = compared.iter().flat_map(|c| {
+            ["saving_share", "saved_share", "saved_mW"]
+                .map(|figure| format!("{}: {figure}", c.name))
+        });
+        let idle = std::iter::once(format!("{NONE}: cpu_share"));
+        idle.chain(of_loads).chain(of_compares).collect()
     }
 
     pub(super) fn measure(&self, quick: bool) -> Result<Outcome> {
@@ -143,9 +243,14 @@ impl Cpu {
             true => (QUICK, 1),
             false => (Duration::from_secs(self.seconds.into()), self.repetitions),
         };
+        let folder = files().map_err(|e| e.to_string())?;
+        let loads = self.loads();
         let once = |_| {
-            let idle = run(&soaker, None, length)?;
-            let runs = self.schemes.iter().map(|s| run(&soaker, Some(s), length));
+            let idle = run(&soaker, None, length, folder.path())?.used;
+            let runs = loads.iter().map(|load| {
+                let ran = run(&soaker, Some(load), length, folder.path());
+                ran.map_err(|why| format!("{}: {why}", load.name))
+            });
             let runs = runs.collect::<Result<_, String>>()?;
             Ok(Repetition { idle, runs })
         };
@@ -165,33 +270,48 @@ impl Cpu {
             words: vec![0, 1, 3],
             ..SheetTable::default()
         };
-        let idle: Vec<Use> = all.iter().map(|r| r.idle).collect();
-        table.rows.push(row("none", None, all.len(), &idle));
-        for (n, scheme) in self.schemes.iter().enumerate() {
+        let idle = (all.iter()).map(|r| Ran {
+            used: r.idle,
+            arrived: None,
+        });
+        let idle: Vec<Ran> = idle.collect();
+        let unloaded: Sample = idle.iter().map(|ran| ran.used.own()).collect();
+        let key = format!("{NONE}: cpu_share");
+        outcome.figures.insert(key, unloaded.mean());
+        let head = vec![NONE.to_owned(), all.len().to_string()];
+        table.rows.push(row(head, None, &idle));
+        for (n, load) in self.loads().iter().enumerate() {
             let pairs = all.iter().filter_map(|r| {
-                let (of, with) = (*r.runs.get(n)?, r.idle);
+                let (of, with) = (r.runs.get(n)?.used, r.idle);
                 Some(Pair { of, with })
             });
             let fit: Vec<Pair> = pairs.filter(Pair::is_fit).collect();
+            let head = format!("{} of {}", fit.len(), all.len());
             let used = fit.iter().map(|pair| -pair.saved()).collect();
             let used = enough(used, all.len());
-            let runs: Vec<Use> = all.iter().filter_map(|r| r.runs.get(n).copied()).collect();
+            let runs: Vec<Ran> = all.iter().filter_map(|r| r.runs.get(n).copied()).collect();
             let mean = used.as_ref().and_then(Sample::mean);
-            table
-                .rows
-                .push(row(&scheme.name, used.as_ref(), all.len(), &runs));
-            outcome
-                .figures
-                .insert(format!("{}: cpu_share", scheme.name), mean);
+            let head = vec![load.name.clone(), head];
+            table.rows.push(row(head, used.as_ref(), &runs));
+            let mut put = |figure: &str, value| {
+                let key = format!("{}: {figure}", load.name);
+                outcome.figures.insert(key, value);
+            };
+            put("cpu_share", mean);
+            if load.scheme.has_rate() {
+                let rate = rate_of(&runs);
+                put("per_GB_s", per_gb(mean, rate));
+                put("arrived_mbps", rate.map(|rate| rate * 8.0 / 1e6));
+            }
         }
         outcome.tables.push(table);
         if !self.compares.is_empty() {
-            let table = self.compared(all, outcome);
+            let table = self.savings(all, outcome);
             outcome.tables.push(table);
         }
     }
 
-    fn compared(&self, all: &[Repetition], outcome: &mut Outcome) -> SheetTable {
+    fn savings(&self, all: &[Repetition], outcome: &mut Outcome) -> SheetTable {
         let milliwatts = self.power.as_ref().and_then(|p| p.milliwatts().ok());
         let of_power = match &self.power {
             Some(p) => format!("; mW: of a core of {} at {} MHz", p.profile, p.mhz),
@@ -206,13 +326,11 @@ impl Cpu {
             words: vec![0, 1, 3],
             ..SheetTable::default()
         };
-        for compare in &self.compares {
-            let places = self.position(&compare.of).zip(self.position(&compare.with));
+        for compare in &self.compared() {
             let pairs = all.iter().filter_map(|r| {
-                let (of, with) = places?;
                 let pair = Pair {
-                    of: *r.runs.get(of)?,
-                    with: *r.runs.get(with)?,
+                    of: r.runs.get(compare.of)?.used,
+                    with: r.runs.get(compare.with)?.used,
                 };
                 Some((pair, r.idle.own()))
             });
@@ -232,22 +350,48 @@ impl Cpu {
             ]);
             let figures = &mut outcome.figures;
             figures.insert(format!("{}: saving_share", compare.name), share);
+            figures.insert(format!("{}: saved_share", compare.name), saved);
             figures.insert(format!("{}: saved_mW", compare.name), milliwatts);
         }
         table
     }
 }
 
+/// A folder for files of transfers, in memory where there is one: a disk takes its own time.
+fn files() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}
+
 /// One run of a load, or of none.
-fn run(soaker: &Soaker, scheme: Option<&Scheme>, length: Duration) -> Result<Use, String> {
-    let running = scheme.map(Scheme::start).transpose()?;
+fn run(
+    soaker: &Soaker,
+    load: Option<&Load<'_>>,
+    length: Duration,
+    folder: &Path,
+) -> Result<Ran, String> {
+    let running = load.map(|l| l.scheme.start(l.rate, WARM + length + WARM, folder));
+    let running = running.transpose()?;
     std::thread::sleep(WARM);
     let start = Instant::now();
     let from = Counters::read(soaker, start);
     std::thread::sleep(length);
     let to = Counters::read(soaker, start);
-    drop(running);
-    Use::between(soaker.processors(), &from, &to).ok_or_else(|| "no time has passed".to_owned())
+    let arrived = running.map(Running::finish).transpose()?.flatten();
+    let used = Use::between(soaker.processors(), &from, &to);
+    let used = used.ok_or_else(|| "no time has passed".to_owned())?;
+    Ok(Ran { used, arrived })
+}
+
+/// Mean rate at which data arrived, in bytes per second.
+fn rate_of(runs: &[Ran]) -> Option<f64> {
+    let rates = runs.iter().filter_map(|ran| ran.arrived);
+    rates.map(|a| a.bytes_per_s()).collect::<Sample>().mean()
+}
+
+/// Processor time for 10^9 bytes, in seconds.
+fn per_gb(used: Option<f64>, bytes_per_s: Option<f64>) -> Option<f64> {
+    let rate = bytes_per_s.filter(|rate| *rate > 0.0)?;
+    Some(used? / (rate / 1e9))
 }
 
 /// The sample, if at least half of the repetitions are in it.
@@ -256,26 +400,26 @@ fn enough(values: Vec<f64>, repetitions: usize) -> Option<Sample> {
     is_enough.then(|| Sample::new(values))
 }
 
-fn row(name: &str, used: Option<&Sample>, repetitions: usize, runs: &[Use]) -> Vec<String> {
+fn row(mut cells: Vec<String>, used: Option<&Sample>, runs: &[Ran]) -> Vec<String> {
     let mean = |of: fn(&Use) -> f64| {
-        let sample: Sample = runs.iter().map(of).collect();
+        let sample: Sample = runs.iter().map(|ran| of(&ran.used)).collect();
         cell(sample.mean().map(|share| share * 100.0))
     };
-    let fit = used.map_or(0, Sample::len);
-    let fit = match name {
-        "none" => runs.len().to_string(),
-        _ => format!("{fit} of {repetitions}"),
-    };
-    let own = used.and_then(Sample::mean).map(|share| share * 100.0);
-    vec![
-        name.to_owned(),
-        fit,
-        cell(own),
+    let own = used.and_then(Sample::mean);
+    let rate = rate_of(runs);
+    let lost = runs.iter().filter_map(|ran| ran.arrived);
+    let lost = lost.map(|a| a.lost_share() * 100.0).collect::<Sample>();
+    cells.extend([
+        cell(own.map(|share| share * 100.0)),
         interval(used),
         mean(|u| u.all),
         mean(|u| u.steal),
         mean(|u| u.others),
-    ]
+        cell(rate.map(|rate| rate * 8.0 / 1e6)),
+        cell(lost.mean()),
+        cell(per_gb(own, rate)),
+    ]);
+    cells
 }
 
 fn cell(value: Option<f64>) -> String {

@@ -11,6 +11,60 @@ const QUARTER: &str = "[[scheme]]\nname = \"quarter\"\nduty = 0.25\n";
 const COMPARE: &str = "[[compare]]\nname = \"less\"\nof = \"quarter\"\nwith = \"half\"\n";
 const POWER: &str = "power = { profile = \"cpu-galaxy-s3\", mhz = 1400.0 }\n";
 
+const TRANSFER: &str = "[[scheme]]\nname = \"tcp\"\ntransfer = {}\n";
+
+#[test]
+fn transfers_run_at_each_rate() {
+    let rates = "rates = [\"4 Mbit/s\", \"24 Mbit/s\"]\n";
+    let one = "[[scheme]]\nname = \"one\"\ntransfer = { copy = \"one\" }\n";
+    let compare = "[[compare]]\nname = \"saved\"\nof = \"one\"\nwith = \"tcp\"\n";
+    let head = "seconds = 20\nrepetitions = 10\n";
+    let c = cpu(&format!("{head}{rates}{HALF}{TRANSFER}{one}{compare}"));
+    assert_eq!(c.check(), Ok(()));
+    let names: Vec<String> = c.loads().into_iter().map(|load| load.name).collect();
+    let expect = [
+        "half",
+        "tcp, 4 Mbit/s",
+        "tcp, 24 Mbit/s",
+        "one, 4 Mbit/s",
+        "one, 24 Mbit/s",
+    ];
+    assert_eq!(names, expect);
+    let pairs: Vec<_> = c
+        .compared()
+        .into_iter()
+        .map(|c| (c.name, c.of, c.with))
+        .collect();
+    let expect = [("saved, 4 Mbit/s", 3, 1), ("saved, 24 Mbit/s", 4, 2)];
+    assert_eq!(
+        pairs,
+        expect.map(|(name, of, with)| (name.to_owned(), of, with))
+    );
+    let arrived: Arrived =
+        serde_json::from_str("{\"bytes\":30000000,\"seconds\":10.0,\"lost_bytes\":10000000}")
+            .unwrap();
+    assert_eq!(arrived.lost_share(), 0.25);
+    let ran = |all| Ran {
+        used: used(all, 0.0),
+        arrived: Some(arrived),
+    };
+    let once = Repetition {
+        idle: used(0.0, 0.0),
+        runs: [0.5, 0.02, 0.09, 0.01, 0.06].map(ran).to_vec(),
+    };
+    let mut outcome = Outcome::default();
+    c.report(&[once], &mut outcome);
+    let near = |key: &str, value: f64| {
+        let figure = outcome.figures[key].unwrap();
+        assert!((figure - value).abs() < 1e-9, "{key}: {figure}");
+    };
+    near("tcp, 24 Mbit/s: arrived_mbps", 24.0);
+    // 0.09 of a processor for 3 MB/s.
+    near("tcp, 24 Mbit/s: per_GB_s", 30.0);
+    near("saved, 24 Mbit/s: saving_share", 1.0 / 3.0);
+    assert!(c.keys().iter().all(|key| outcome.figures.contains_key(key)));
+}
+
 fn used(all: f64, others: f64) -> Use {
     Use {
         seconds: 20.0,
@@ -26,7 +80,12 @@ fn repetitions(count: usize, disturbed: usize) -> Vec<Repetition> {
         let others = if n < disturbed { 0.3 } else { 0.0 };
         Repetition {
             idle: used(0.01, 0.0),
-            runs: vec![used(0.51, 0.0), used(0.26 + others, others)],
+            runs: [used(0.51, 0.0), used(0.26 + others, others)]
+                .map(|used| Ran {
+                    used,
+                    arrived: None,
+                })
+                .to_vec(),
         }
     };
     (0..count).map(once).collect()
@@ -76,6 +135,24 @@ fn errors_name_the_scheme() {
             "scheme \"a\": duty 1.5",
         ),
         (
+            format!("{head}[[scheme]]\nname = \"a\"\n"),
+            "scheme \"a\": a load is one of duty and transfer",
+        ),
+        (
+            format!("{head}rates = [\"1 bit/s\"]\n{HALF}"),
+            "rates: 100 kbit/s",
+        ),
+        (
+            format!(
+                "{head}{HALF}{TRANSFER}[[compare]]\nname = \"c\"\nof = \"half\"\nwith = \"tcp\"\n"
+            ),
+            "only one of the two has rates",
+        ),
+        (
+            format!("{head}[[scheme]]\nname = \"a\"\ntransfer = {{ datagrams = \"gso\" }}\n"),
+            "datagrams need the transport",
+        ),
+        (
             format!("{head}power = {{ profile = \"lte-2012\", mhz = 1.0 }}\n{HALF}"),
             "lte-2012",
         ),
@@ -90,7 +167,14 @@ fn errors_name_the_scheme() {
 fn a_real_load_is_seen() {
     let load: Scheme = toml::from_str("name = \"quarter\"\nduty = 0.25\n").unwrap();
     let soaker = Soaker::start().unwrap();
-    let used = run(&soaker, Some(&load), Duration::from_secs(2)).unwrap();
+    let load = Load {
+        name: load.name.clone(),
+        scheme: &load,
+        rate: None,
+    };
+    let folder = files().unwrap();
+    let ran = run(&soaker, Some(&load), Duration::from_secs(2), folder.path());
+    let used = ran.unwrap().used;
     println!("{used:?}: {:.4} of the load", used.own());
     // The load's time is no idle time, whatever else runs.
     assert!(used.all > 0.2, "{used:?}");
