@@ -6,7 +6,10 @@ use super::processes;
 use super::soaker::Soaker;
 
 /// Maximum difference within a pair of steal and other processes' use, in processors.
-pub(super) const MAX_DIFFERENCE: f64 = 0.02;
+const MAX_DIFFERENCE: f64 = 0.02;
+/// Maximum steal and use by other processes, in processors. The kernel charges a softirq to the
+/// process that it interrupts: beside busy processes, the run's own softirqs would count as theirs.
+const MAX_FOREIGN: f64 = 0.25;
 
 /// Counters at one instant; all of them only grow.
 #[derive(Debug, Clone, Copy)]
@@ -82,9 +85,11 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Whether the two runs can be compared: the rest of the machine was as busy during both.
+    /// Whether the two runs can be compared: the rest of the machine was hardly busy, and as busy
+    /// during both.
     pub(super) fn is_fit(&self) -> bool {
-        (self.of.foreign() - self.with.foreign()).abs() <= MAX_DIFFERENCE
+        let most = self.of.foreign().max(self.with.foreign());
+        most <= MAX_FOREIGN && (self.of.foreign() - self.with.foreign()).abs() <= MAX_DIFFERENCE
     }
 
     /// The share that `of` saves, 1 − CPU₁/CPU₂. At one clock frequency it is also the share of
@@ -149,5 +154,6 @@ mod tests {
         assert!(even.saving(0.5).is_none());
         assert!(!pair(run(0.40, 0.05, 0.05), run(0.60, 0.08, 0.05)).is_fit());
         assert!(!pair(run(0.40, 0.05, 0.08), run(0.60, 0.05, 0.05)).is_fit());
+        assert!(!pair(run(1.99, 0.0, 1.5), run(1.99, 0.0, 1.5)).is_fit());
     }
 }
