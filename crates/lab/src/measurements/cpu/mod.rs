@@ -3,8 +3,8 @@
 //!
 //! In each repetition every load runs once, after a run without a load, which gives the use of the
 //! idle machine. Two loads are compared within a repetition. A pair of runs between which the use
-//! by other processes or the stolen time differs by more than 2 % of a processor, or exceeds 25 %, is
-//! unfit, and enters no figure.
+//! by other processes or the stolen time differs by more than 2 % of a processor, or exceeds 25 %,
+//! is unfit, and enters no figure.
 //!
 //! Transfers run at each rate of the file; comparisons of them do, too. Their names are then
 //! followed by the rate.
