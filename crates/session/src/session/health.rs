@@ -25,15 +25,11 @@ const LEAST_PROBE: Duration = Duration::from_millis(50);
 /// Most probes of one silence.
 const MAX_PROBES: u32 = 12;
 
-/// Pauses after which a waiting primary asks whether its paths work. The first two lie within the
-/// tails of cellular radios, so that asking wakes none. After the second and the third it asks only
-/// while an answer is awaited: TCP at a proxy whose paths were silent waits on for up to as long as
-/// they were. Most answers have arrived by the last. From then on a path is kept by the keep-alive.
-const ASK_AFTER: [Duration; 3] = [
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-    Duration::from_secs(20),
-];
+/// Pauses after which a waiting primary asks whether its paths work. Both lie within the tails of
+/// cellular radios, so that asking wakes none. After the second it asks only while an answer is
+/// awaited: TCP at a proxy whose paths were silent waits on for up to as long as they were. Most
+/// answers have arrived by then. From then on a path is kept by the keep-alive.
+const ASK_AFTER: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(10)];
 
 /// A subflow that was idle for this long before it fell silent has more likely been forgotten by a
 /// NAT than not. None is known to forget an established connection sooner, and gaps within a
@@ -361,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_asks_three_times_while_an_answer_is_due() {
+    fn a_primary_asks_twice_while_an_answer_is_due() {
         let mut streams = Streams::new();
         let mut subflows = [Subflow::for_test(1, None, Role::Regular)];
         let mut liveness = Liveness::default();
@@ -379,7 +375,7 @@ mod tests {
             }
         }
         // Without an answer that is due it asks once.
-        assert_eq!(asked, [5, 15, 35, 5]);
+        assert_eq!(asked, [5, 15, 5]);
     }
 
     #[test]

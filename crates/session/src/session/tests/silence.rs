@@ -259,7 +259,7 @@ fn a_primary_asks_again_on_the_direct_path_only_while_an_answer_is_due() {
         let close = |(t, w): (&f64, &f64)| (t - w).abs() < 1.0;
         times.len() == wanted.len() && times.iter().zip(wanted).all(close)
     };
-    assert!(near(&asked, &[4.0, 14.0, 34.0]), "{asked:?}");
+    assert!(near(&asked, &[4.0, 14.0]), "{asked:?}");
     assert_eq!(p.octets_up(helper), helped);
 
     p.server().write(id, "HTTP/1.1 200".into());
@@ -274,7 +274,7 @@ fn a_primary_asks_again_on_the_direct_path_only_while_an_answer_is_due() {
     let from = p.now;
     p.run(from + Duration::from_secs(2), |_| false);
     let asked = sends_on(&mut p, direct, from, Duration::from_secs(600));
-    assert!(near(&asked, &[10.0, 30.0]), "{asked:?}");
+    assert!(near(&asked, &[10.0]), "{asked:?}");
 }
 
 /// A PING and its answer are two records: the ACK travels with the answer.
