@@ -274,3 +274,144 @@ fn endless_power_logs_are_refused() {
     let e = PowerLog::parse(head.chain(rows.as_bytes())).unwrap_err();
     assert_eq!(e, "line 4000002: more than 4000000 rows: cut it");
 }
+
+fn claim<'s>(s: &'s Suite, what: &str) -> &'s mpbond_systrace::ClaimResult {
+    s.claims.iter().find(|c| c.claim.what == what).unwrap()
+}
+
+/// Suspending: steps from the request to the sleep of the machine, which take `us` with 70 ms of
+/// work of a kernel thread in polls of 10 ms.
+fn suspend(out: &mut String, at: u64, us: u64, reached: bool) {
+    let step = |out: &mut String, us: u64, text: &str| {
+        let (s, us) = (us / 1_000_000, us % 1_000_000);
+        writeln!(
+            out,
+            "     kworker/0:1-50    (   50) [000] ...1 {s}.{us:06}: suspend_resume: {text}"
+        )
+        .unwrap();
+    };
+    step(out, at, "suspend_enter[3] begin");
+    step(out, at + 1_000, "freeze_processes[0] begin");
+    step(out, at + 9_000, "freeze_processes[0] end");
+    step(out, at + 9_000, "suspend_enter[3] end");
+    step(out, at + 9_000, "dpm_suspend[2] begin");
+    for poll in 0..7 {
+        run(
+            out,
+            at + 10_000 + poll * 25_000,
+            10_000,
+            (50, "kworker/0:1"),
+        );
+    }
+    step(out, at + us, "dpm_suspend[2] end");
+    if reached {
+        step(out, at + us, "machine_suspend[3] begin");
+    }
+}
+
+#[test]
+fn suspending_takes_200_ms_of_which_130_ms_are_idle() {
+    let options = ReportOptions::default();
+    let suite_of = |us: u64| {
+        let mut t = "# tracer: nop\n#\n".to_owned();
+        run(&mut t, 5_000_000, 100_000, SERVER);
+        // Aborted before the machine sleeps: not counted.
+        suspend(&mut t, 5_200_000, 900_000, false);
+        suspend(&mut t, 6_100_000, us, true);
+        run(&mut t, 7_500_000, 20_000, SERVER);
+        let mut suite = SuiteBuilder::default();
+        suite
+            .add(("update", 1), report(&t), &options, None)
+            .unwrap();
+        suite.finish()
+    };
+    let s = suite_of(200_000);
+    let row = value(&s, "update", "suspending");
+    assert_eq!((row.table, row.unit), ("Section 5.2.1", "ms"));
+    assert_eq!((row.mean, row.published), (Some(200.0), Some(200.0)));
+    let row = value(&s, "update", "idle in suspending");
+    assert_eq!((row.mean, row.published), (Some(130.0), Some(130.0)));
+    for what in ["suspending", "idle in suspending"] {
+        let c = claim(&s, what);
+        assert_eq!((c.values, c.holds), (1, Some(true)), "{what}");
+    }
+    assert_eq!(claim(&s, "suspending").claim.limits(), "around 200 ms");
+    // More than a quarter from the published value.
+    let s = suite_of(255_000);
+    let row = value(&s, "update", "suspending");
+    assert_eq!(row.mean, Some(255.0));
+    assert_eq!(claim(&s, "suspending").holds, Some(false));
+    // A trace without suspending shows the published value alone.
+    let mut suite = SuiteBuilder::default();
+    let launch = report(&launch(810_000));
+    suite.add(("palming", 1), launch, &options, None).unwrap();
+    let s = suite.finish();
+    let row = value(&s, "palming", "suspending");
+    assert_eq!((row.mean, row.published), (None, Some(200.0)));
+    assert_eq!(claim(&s, "suspending").holds, None);
+}
+
+#[test]
+fn the_voice_ui_holds_a_launch_for_120_ms() {
+    let options = ReportOptions::default();
+    let mut t = include_str!("data/stalled_request.txt").to_owned();
+    run(&mut t, 4_990_000, 1_000, READER);
+    run(&mut t, 5_130_000, 20_000, APP);
+    run(&mut t, 5_227_000, 5_000, APP);
+    mark(&mut t, 5_126_500, "S|900|launching: com.android.settings|0");
+    mark(&mut t, 5_226_500, "F|900|launching: com.android.settings|0");
+    let mut suite = SuiteBuilder::default();
+    suite
+        .add(("lch.set", 1), report(&t), &options, None)
+        .unwrap();
+    let s = suite.finish();
+    let of = |table: &str, what: &str| {
+        let mut values = s.scenarios[0].values.iter();
+        let found = values.find(|v| v.table == table && v.what == what);
+        found.unwrap_or_else(|| panic!("no {what}")).clone()
+    };
+    let p1 = of("Table 1", "P1").mean.unwrap();
+    assert!((p1 - 136.5).abs() < 0.01, "{p1}");
+    // From the request, at 5.002290 s, to its reply, at 5.123410 s.
+    let wait = of("Section 5.2.1", "voice UI hand-over");
+    assert!((wait.mean.unwrap() - 121.12).abs() < 0.001, "{wait:?}");
+    assert_eq!(wait.published, Some(120.0));
+    let share = of("Table 4", "voice UI share of P1 + P2").mean.unwrap();
+    assert!((share - 100.0 * 120.1 / 236.5).abs() < 0.5, "{share}");
+    assert_eq!(claim(&s, "voice UI hand-over").holds, Some(true));
+}
+
+/// Every statement has a row, with the limits of the text.
+#[test]
+fn the_published_statements() {
+    let s = SuiteBuilder::default().finish();
+    let rows = s.claims.iter().map(|c| {
+        assert_eq!((c.values, c.holds), (0, None));
+        (c.claim.what, c.claim.limits())
+    });
+    let rows: Vec<(&str, String)> = rows.collect();
+    for (what, limits) in [
+        ("OS", "48 to 93 %"),
+        ("top 5 functions", "at least 20 %, in most"),
+        ("top 50 functions", "at least 50 %, in most"),
+        ("Total", "at most 45.1 %"),
+        ("setLightLocked", "at least 100 ms"),
+        ("idle share", "at most 87 %"),
+        ("explained", "at least 91 %"),
+        ("voice UI share of P1 + P2", "at most 19 %"),
+        ("voice UI hand-over", "around 120 ms"),
+        ("suspending", "around 200 ms"),
+        ("idle in suspending", "around 130 ms"),
+        ("TLP", "at most 2.2"),
+        ("TLP", "at least 1.44, in most"),
+        ("CPI", "2 to 5"),
+        ("L1 icache MPKI", "30 to 76, in most"),
+        ("branch misprediction", "at most 28 %"),
+    ] {
+        assert!(
+            rows.contains(&(what, limits.to_owned())),
+            "{what}: {rows:?}"
+        );
+    }
+    assert_eq!(rows.len(), 16);
+}

@@ -5,6 +5,7 @@ mod energy;
 mod measures;
 mod page;
 mod published;
+mod suspension;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,6 +24,9 @@ pub use published::Claim;
 
 /// Number of hot functions of each benchmark, as in Table 3.
 const TOP: usize = 5;
+
+/// Greatest distance from a value that is published as "around" a number, as a part of that number.
+const AROUND: f64 = 0.25;
 
 /// Collects the recordings of benchmarks; [`Self::finish`] makes the tables.
 #[derive(Debug, Default)]
@@ -312,6 +316,7 @@ fn judged(claim: Claim, scenarios: &[ScenarioResult]) -> ClaimResult {
     let within = |v: &&f64| {
         claim.at_least.is_none_or(|least| **v >= least)
             && claim.at_most.is_none_or(|most| **v <= most)
+            && (claim.around).is_none_or(|value| (**v - value).abs() <= AROUND * value)
     };
     let count = values.iter().filter(within).count();
     let least = values.iter().copied().reduce(f64::min);
@@ -347,6 +352,9 @@ impl Claim {
             format!(" {}", self.unit)
         };
         let most = if self.most { ", in most" } else { "" };
+        if let Some(value) = self.around {
+            return format!("around {value}{unit}");
+        }
         match (self.at_least, self.at_most) {
             (Some(a), Some(b)) => format!("{a} to {b}{unit}{most}"),
             (Some(a), None) => format!("at least {a}{unit}{most}"),
