@@ -18,7 +18,7 @@ Examples:
   mpbond capture bt btsnoop_hci.log --svg modes.svg
   mpbond capture merge a.pcap b.pcap c.pcap -o all.pcapng
   mpbond capture delay air.pcapng --probes probes.jsonl
-  mpbond capture owd --server server.pcap --phone phone.pcap --proxy proxy.csv
+  mpbond capture owd phone.pcap server.pcap
 
 `mpbond capture COMMAND --help` shows more. docs/measurement.md explains the figures.")]
 pub(crate) struct CaptureArgs {

@@ -19,19 +19,31 @@ use super::files::{ended, open};
 /// d1 is from server to phone, d2 in the phone's TCP, d3 in its proxy, d4 over Bluetooth; each
 /// needs the logs of both places. Bytes are matched by TCP sequence numbers; the clocks of server
 /// and phone by data and ACKs captured at both. Logs are described in docs/measurement.md.
+///
+/// Places are given as FILES, the client's first and the server's last, or by options.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+FILES, in the order along the path:
+  PHONE SERVER
+  PROXY PHONE SERVER
+  WATCH PROXY PHONE SERVER
+
 Examples:
+  mpbond capture owd phone.pcap server.pcap --json
   mpbond capture owd --server zeek_206_example_b.pcap --phone zeek_206_example_b.pcap
   mpbond capture owd --server server.pcap --phone phone.pcap --proxy proxy.csv \\
     --watch btsnoop_hci.log --json
   mpbond capture owd --states states.csv --app-bytes app.csv")]
 pub(crate) struct OwdArgs {
+    /// Files of two to four places, the client's first, the server's last: [[WATCH] PROXY] PHONE
+    /// SERVER, of the same kinds as those of the options; not together with these.
+    #[arg(value_name = "FILES")]
+    files: Vec<PathBuf>,
     /// Capture at the server (t_S).
     #[arg(long, value_name = "PCAP")]
     server: Option<PathBuf>,
     /// Capture in the phone's kernel (t_IR).
-    #[arg(long, value_name = "PCAP", requires = "server")]
+    #[arg(long, value_name = "PCAP")]
     phone: Option<PathBuf>,
     /// Log of the phone's proxy (t_A, t_BS): CSV `time_s,event,bytes`, event read or sent.
     #[arg(long, value_name = "CSV")]
@@ -54,7 +66,8 @@ pub(crate) struct OwdArgs {
 }
 
 impl OwdArgs {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(mut self) -> Result<ExitCode, Failure> {
+        self.place_files()?;
         let delays = self.delays()?;
         let handovers = match (&self.states, &self.app_bytes) {
             (Some(states), Some(bytes)) => {
@@ -70,7 +83,8 @@ impl OwdArgs {
         };
         if delays.is_none() && handovers.is_none() {
             return Err(Failure::input(
-                "nothing to compare: give places (--server, --phone, ...) or --states and --app-bytes",
+                "nothing to compare: give places (FILES, or --server, --phone, ...) or --states and \
+                 --app-bytes",
             ));
         }
         if self.json {
@@ -98,7 +112,42 @@ impl OwdArgs {
         Ok(ended("owd", incomplete))
     }
 
+    /// Assigns FILES, the client's first, to their places.
+    fn place_files(&mut self) -> Result<(), Failure> {
+        let places = [
+            &mut self.server,
+            &mut self.phone,
+            &mut self.proxy,
+            &mut self.watch,
+        ];
+        let files = std::mem::take(&mut self.files);
+        if files.is_empty() {
+            return Ok(());
+        }
+        if places.iter().any(|p| p.is_some()) {
+            return Err(Failure::input(
+                "FILES together with --server, --phone, --proxy or --watch: give all places in one \
+                 form",
+            ));
+        }
+        if !(2..=places.len()).contains(&files.len()) {
+            return Err(Failure::input(format_args!(
+                "FILES are two to four places, not {}: [[WATCH] PROXY] PHONE SERVER",
+                files.len()
+            )));
+        }
+        for (place, file) in places.into_iter().zip(files.into_iter().rev()) {
+            *place = Some(file);
+        }
+        Ok(())
+    }
+
     fn delays(&self) -> Result<Option<DelayReport>, Failure> {
+        if self.phone.is_some() && self.server.is_none() {
+            return Err(Failure::input(
+                "--phone without --server: give both, or both as FILES",
+            ));
+        }
         let mut places = Places::default();
         let mut incomplete = None;
         if let Some(path) = &self.server {

@@ -121,6 +121,23 @@ fn delays_and_phases_are_split() {
             "capture", "owd", "--server", file, "--phone", file, "--json",
         ],
     ));
+    let bare = json(&mpbond(&folder, &["capture", "owd", file, file, "--json"]));
+    assert_eq!(bare, r);
+    // At the proxy, long after the phone: the third from the right.
+    let proxy = out.path().join("proxy.csv");
+    let log = "time_s,event,bytes\n2000000000,read,1000\n2000000001,sent,1000\n";
+    std::fs::write(&proxy, log).unwrap();
+    let proxy = proxy.to_str().unwrap();
+    let places = [
+        "capture", "owd", "--server", file, "--phone", file, "--proxy", proxy, "--json",
+    ];
+    let by_option = json(&mpbond(&folder, &places));
+    assert_eq!(by_option["segments"]["d3"]["max_s"], 1.0);
+    let bare = ["capture", "owd", proxy, file, file, "--json"];
+    assert_eq!(json(&mpbond(&folder, &bare)), by_option);
+    let watch = ["capture", "owd", proxy, proxy, file, file];
+    let line = Outcome::from(mpbond(&folder, &watch)).error(2);
+    assert!(line.contains("proxy.csv: offset 0"), "{line}");
     // The same capture at both places: no delay, and no doubt about the clocks beyond the 1 µs to
     // which its stamps are rounded, and somewhat more at the ends.
     assert!(r["segments"]["d1"]["max_s"].as_f64().unwrap().abs() < 1e-6);
@@ -295,6 +312,21 @@ fn bad_input_gives_one_line() {
         (&["capture", "merge", "text", "text"], "text: offset 0"),
         (&["capture", "owd", "--server", "text"], "text: offset 0"),
         (&["capture", "owd"], "nothing to compare"),
+        (
+            &["capture", "owd", "--phone", "a"],
+            "--phone without --server",
+        ),
+        (&["capture", "owd", "text"], "FILES are two to four places"),
+        (
+            &["capture", "owd", "a", "b", "c", "d", "e"],
+            "FILES are two to four places, not 5",
+        ),
+        (
+            &["capture", "owd", "a", "b", "--phone", "c"],
+            "FILES together with --server",
+        ),
+        // The server's is the last, and read first; then the phone's, the proxy's, the watch's.
+        (&["capture", "owd", "a", "b", "c", "text"], "text: offset 0"),
         (&["capture", "delay", "text"], "text: offset 0"),
         (
             &["capture", "delay", "text", "--probes", "text"],
