@@ -228,6 +228,16 @@ fn a_clock_that_is_set_parts_the_capture() {
 }
 
 #[test]
+fn exchanged_captures_are_reported() {
+    let (server, phone) = long_captures(0);
+    let report = one_way_of((phone, server));
+    let exchanged = |n: &String| n.contains("are exchanged");
+    assert!(report.notes.iter().any(exchanged), "{:?}", report.notes);
+    let report = one_way_of(long_captures(0));
+    assert!(!report.notes.iter().any(exchanged), "{:?}", report.notes);
+}
+
+#[test]
 fn what_is_missing_is_left_out() {
     let (server, phone) = captures(0);
     let server = tcp_transfer("server", &server[..], None).unwrap();

@@ -442,9 +442,14 @@ pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
         return Err(OwdError::OnePlace);
     }
     let mut notes = Vec::new();
-    if segments.d1.is_some() && clock.is_none() {
-        notes
-            .push("server and phone have no ACK in common: d1 is of two clocks as they are".into());
+    if let Some(d1) = segments.d1.as_ref().filter(|_| clock.is_none()) {
+        let note = if d1.median_s < 0.0 {
+            "d1 is negative: the captures of server and phone are exchanged, or their clocks differ \
+             and nothing relates them"
+        } else {
+            "server and phone have no ACK in common: d1 is of two clocks as they are"
+        };
+        notes.push(note.to_owned());
     }
     if let Some(clock) = clock.as_ref().filter(|c| c.drifted) {
         notes.push(format!(
