@@ -145,7 +145,6 @@ impl Watch<'_> {
         let health = &s.health;
         if !self.config.reinjection.suspicion
             || s.has_failed()
-            || s.is_express()
             || s.sent.useful_bytes() == 0
             || health.probes >= MAX_PROBES
         {
@@ -284,6 +283,17 @@ mod tests {
         let verdicts = watch(&config, &subflows).verdicts(ms(17_000));
         let expected = Verdict::GivenUp("silent for 15 s".to_owned());
         assert_eq!(verdicts, [(SubflowId(1), expected)]);
+    }
+
+    #[test]
+    fn an_express_that_alone_carries_bytes_is_probed_like_others() {
+        let config = SessionConfig::default();
+        let mut express = even(1);
+        express.role = Role::Express;
+        let subflows = [express];
+        let watch = watch(&config, &subflows);
+        assert!(watch.to_probe(ms(1_049)).is_empty());
+        assert_eq!(watch.to_probe(ms(1_050)), [SubflowId(1)]);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! | regular | probed | first | | | first |
 //! | regular | avoided | second | | | first |
 //! | backup | up to avoided | third | | | first |
-//! | express | up to avoided | third | | yes | second |
+//! | express | active | third | | yes | second |
+//! | express | probed, avoided | third | | | second |
 //! | any | potentially failed | last | | | last |
 //!
 //! *New data* and *feedback* go to subflows of the best tier that there is: a worse one is used
@@ -64,9 +65,9 @@ impl Subflow {
         self.carries() && self.role == Role::Regular && self.health.standing() == Standing::Active
     }
 
-    /// May carry urgent copies past what its helper holds.
+    /// May carry urgent bytes past the queue of its helper.
     pub(crate) fn may_carry_urgent(&self) -> bool {
-        self.role == Role::Express && self.works()
+        self.carries() && self.is_express() && self.health.standing() == Standing::Active
     }
 }
 
@@ -107,7 +108,8 @@ mod tests {
                     (Role::Regular, Probed) => (Tier::First, false, false, Tier::First),
                     (Role::Regular, Avoided) => (Tier::Second, false, false, Tier::First),
                     (Role::Backup, _) => (Tier::Third, false, false, Tier::First),
-                    (Role::Express, _) => (Tier::Third, false, true, Tier::Second),
+                    (Role::Express, Active) => (Tier::Third, false, true, Tier::Second),
+                    (Role::Express, _) => (Tier::Third, false, false, Tier::Second),
                 };
                 let row = format!("{role:?} {standing:?}");
                 assert_eq!(s.data_tier(true), Some(data), "{row}");
