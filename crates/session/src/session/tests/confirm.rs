@@ -5,7 +5,8 @@ use crate::session::{Event, Read};
 use crate::wire::Destination;
 use crate::*;
 
-fn ask(p: &mut Pair) -> StreamId {
+/// Opens a stream whose client is told when its destination is reached.
+pub(super) fn ask(p: &mut Pair) -> StreamId {
     let destination = Destination::Name {
         host: "origin.test".to_owned(),
         port: 80,

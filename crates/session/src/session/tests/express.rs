@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
+use super::confirm::ask;
 use super::pair::{Pair, hop, pattern};
 use crate::session::{Event, Read};
 use crate::*;
@@ -86,6 +87,72 @@ fn an_express_that_nothing_needs_carries_nothing_and_rests() {
     p.run(until, |_| false);
     assert_eq!(sent(&mut p, express), (0, 0));
     assert_eq!((p.octets_up(express), p.octets_down(express)), octets);
+}
+
+/// A download through a helper that has gone on for 1.5 s, with an express beside it, and the bytes
+/// that the server has given to the express. The pipe has 5 Mbit/s, or as much as the
+/// HS-Path.
+fn helper_that_runs_ahead(pipe_mbps: f64) -> (Pair, SubflowId, u64) {
+    let mut p = Pair::new(SessionConfig::default());
+    let hops = [hop(pipe_mbps, 2), hop(10.0, 25)];
+    let helper = p.join(&hops);
+    p.run(at(500), |_| false);
+    let express = p.join_express(helper, &hops);
+    p.run(at(1_000), |_| false);
+    let transfer = p.open();
+    p.client.write(transfer, "GET /".into());
+    p.run(at(1_100), |_| false);
+    p.server().write(transfer, pattern(4 << 20));
+    p.run(at(2_600), |_| false);
+    assert!(p.server().stats().bytes_out > 100_000);
+    let carried = sent(&mut p, express).0;
+    (p, express, carried)
+}
+
+/// A short exchange beside that download: a CONNECTED and an answer of 2 KiB. Returns octets
+/// of the express until the CONNECTED has arrived, and the time that this took.
+fn short_exchange(p: &mut Pair, express: SubflowId) -> (u64, Duration) {
+    let id = ask(p);
+    p.client.write(id, "GET /".into());
+    let limit = p.now + Duration::from_secs(5);
+    p.run(limit, |p| p.opened().contains(&id));
+    let octets = p.octets_down(express);
+    let asked = p.now;
+    p.server().connected(id);
+    p.run(limit, |p| {
+        p.client_events
+            .iter()
+            .any(|e| matches!(e, Event::StreamConnected(of) if *of == id))
+    });
+    let took = p.now.since(asked);
+    let signal = p.octets_down(express) - octets;
+    p.server().write(id, pattern(2_048));
+    p.server().finish(id);
+    p.run(limit, |p| {
+        p.client_got.get(&id).is_some_and(|g| g.1.is_some())
+    });
+    assert_eq!(p.client_got[&id].0, pattern(2_048));
+    (signal, took)
+}
+
+#[test]
+fn a_connected_and_2_kib_go_on_an_express_and_no_byte_of_a_transfer() {
+    let (mut p, express, before) = helper_that_runs_ahead(5.0);
+    assert_eq!(before, 0, "a transfer's bytes are not urgent");
+    let (signal, took) = short_exchange(&mut p, express);
+    assert!(signal > 0 && took < Duration::from_millis(200), "{took:?}");
+    // The answer, once, and no byte of the transfer.
+    assert_eq!(sent(&mut p, express), (2_048, 0));
+    let until = p.now + Duration::from_millis(500);
+    p.run(until, |_| false);
+    assert_eq!(sent(&mut p, express), (2_048, 0));
+}
+
+#[test]
+fn nothing_goes_on_an_express_that_gains_less_than_100_ms() {
+    let (mut p, express, _) = helper_that_runs_ahead(10.0);
+    let (signal, _) = short_exchange(&mut p, express);
+    assert_eq!((signal, sent(&mut p, express)), (0, (0, 0)));
 }
 
 #[test]
