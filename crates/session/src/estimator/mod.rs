@@ -83,6 +83,10 @@ const PACE_LASTS: Duration = Duration::from_millis(500);
 /// Maximum age of an estimate that is used.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
+/// Bound on a round-trip time that the answer to a hello has shown: a hello that TCP had to send
+/// again, in seconds, says nothing about the path.
+const MAX_HELLO_RTT: Duration = Duration::from_millis(500);
+
 /// Throughput in bytes per second before the first fact. It only orders paths of which nothing is
 /// known.
 const FIRST_GUESS: f64 = 125_000.0;
@@ -236,7 +240,7 @@ impl Estimator {
     /// The hello was answered after this time.
     pub(crate) fn on_answer(&mut self, rtt: Duration) {
         if self.through_helper && !self.by_reports {
-            self.hello_rtt = Some(rtt);
+            self.hello_rtt = Some(rtt.min(MAX_HELLO_RTT));
         }
     }
 

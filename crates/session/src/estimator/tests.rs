@@ -65,6 +65,11 @@ fn the_far_hop_has_the_delay_that_the_hello_showed_until_a_report() {
         },
     );
     assert_eq!(e.one_way_delay(), Duration::from_millis(43));
+    // A hello that was sent again.
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), info(0, MB));
+    e.on_answer(Duration::from_secs(3));
+    assert_eq!(e.one_way_delay(), Duration::from_millis(250));
     // Published rules know the far hop by reports alone.
     let mut e = Estimator::new(true, FeedbackRule::FixedAlways);
     e.on_path(ms(0), info(0, MB));
