@@ -376,8 +376,8 @@ impl Estimator {
         self.pace.as_ref().is_some_and(is_new) || (near && far)
     }
 
-    /// Round-trip time of the far hop; zero if not known.
-    fn far_rtt(&self) -> Duration {
+    /// Round-trip time of the far hop, until a report by the hello's answer; zero if not known.
+    fn far_rtt_or_hello(&self) -> Duration {
         let first = || {
             self.hello_rtt
                 .map(|all| all.saturating_sub(self.near_owd() * 2))
@@ -394,7 +394,7 @@ impl Estimator {
         Hop {
             // Unknown: no slower than the near hop until a backlog shows otherwise.
             throughput: self.far_known(now).unwrap_or(near.throughput),
-            one_way_delay: self.far_rtt().as_secs_f64() / 2.0,
+            one_way_delay: self.far_rtt_or_hello().as_secs_f64() / 2.0,
         }
     }
 
@@ -493,12 +493,12 @@ impl Estimator {
 
     /// One-way delay over all hops.
     pub(crate) fn one_way_delay(&self) -> Duration {
-        self.near_owd() + self.far_rtt() / 2
+        self.near_owd() + self.far_rtt_or_hello() / 2
     }
 
     /// Round-trip time over all hops, with today's queues.
     pub(crate) fn rtt(&self) -> Duration {
-        self.path.srtt + self.far_rtt()
+        self.path.srtt + self.far_rtt_or_hello()
     }
 
     /// Whether more is on its way over the near hop than it can use: it takes no more for now, so
