@@ -37,7 +37,7 @@ const MAX_DELAY: Duration = Duration::from_millis(150);
 const DOWNLINK_KNOWN: Duration = Duration::from_millis(500);
 
 /// A direct subflow is preferred for an OPEN where it is later than the fastest by at most this:
-/// fewer hops, fewer surprises, since a pipe may have been silent for long.
+/// fewer hops; a pipe may have been silent for long.
 const HARDLY_LATER: Duration = Duration::from_millis(5);
 
 /// A direct subflow that brought anything this recently works both ways: TCP stops without its own
