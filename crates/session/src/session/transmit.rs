@@ -233,7 +233,8 @@ impl Session {
     }
 
     /// The subflow for small frames. The peer waits for what an OPEN asks for, and wakes radios
-    /// anyway. Frames of streams are not to wait at a helper, if an express can carry them.
+    /// anyway. Frames of streams are not to wait at a helper, if an express can carry them;
+    /// feedback that is due goes along.
     fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
         if self.streams.has_signals()
             && self.has_expresses()
