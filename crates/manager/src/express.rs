@@ -1,4 +1,4 @@
-//! An express: a second relay through the same helper, for urgent copies (ADR 0011).
+//! An express: a second relay through the same helper, for urgent bytes (ADR 0011).
 //!
 //! It is opened when a report first shows that the helper holds enough to delay them, and stays
 //! open, idle, for as long as the pipe's regular subflow lasts.

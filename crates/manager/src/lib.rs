@@ -4,7 +4,7 @@
 //!
 //! - when a session is opened;
 //! - when a primary dials each of its own paths, and each helper, and when it abandons an attempt;
-//! - when it requests a relay from a helper, or a second one (*express*) for urgent copies;
+//! - when it requests a relay from a helper, or a second one (*express*) for urgent bytes;
 //! - when a connection is dropped because it cannot work any more: its local address is gone, or
 //!   the host has slept for 10 s or more;
 //! - when new connections bypass the proxy or are refused because no path to it works

@@ -356,12 +356,13 @@ fn new_bytes_may_go(streams: &Streams, credit: u64) -> bool {
 
 // ---- express (ADR 0011) -------------------------------------------------------------------
 
-// A helper that runs ahead of its pipe holds a second and more of bytes. Copies of what a silent or
-// lost path owes would lie behind all of them. An express is a second subflow through the same
-// helper that carries nothing else, so that nothing lies before its bytes but the queues of links.
+// A helper that runs ahead of its pipe holds a second and more of bytes. Urgent ones would lie
+// behind all of them: copies of what a silent or lost path owes, and short exchanges. An express is
+// a second subflow through the same helper that carries nothing else, so that nothing lies before
+// its bytes but the queues of links.
 
-/// The express that takes bytes to be sent again now, if they would arrive much later on every
-/// regular subflow; and the regular one through the same helper. Their count is not zero.
+/// The express that takes urgent bytes now, if they would arrive much later on every regular
+/// subflow; and the regular one through the same helper. Their count is not zero.
 pub(super) fn express_for(now: Timestamp, subflows: &[Subflow]) -> Option<(usize, SubflowId)> {
     let takes = |s: &Subflow| {
         s.tx.room > 0 && !s.near_is_full(now) && !s.far_is_full(now, Some(EXPRESS_AHEAD))

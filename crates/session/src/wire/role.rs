@@ -15,8 +15,8 @@ pub enum Role {
     Regular,
     /// Used only when no regular subflow is left.
     Backup,
-    /// A second subflow through a helper, for urgent copies of data that would wait behind what
-    /// the helper holds for the regular one (ADR 0011); otherwise a backup.
+    /// A second subflow through a helper, for urgent bytes (copies and short exchanges) that would
+    /// wait behind what the helper holds for the regular one (ADR 0011); otherwise a backup.
     Express,
 }
 
