@@ -65,7 +65,7 @@ pub enum IdentityError {
         mode: u32,
     },
     /// The content is not an identity.
-    #[error("identity file {path}: {reason}")]
+    #[error("identity file {path}: {reason}; restore it, or remove it to get a new identity")]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -181,6 +181,7 @@ impl Identity {
         let certified =
             CertifiedKey::from_der(vec![certificate], key, &PROVIDER).map_err(|e| match e {
                 Error::InconsistentKeys(_) => "key and certificate do not match".to_owned(),
+                Error::General(reason) => reason,
                 e => format!("unusable key ({e})"),
             })?;
         Ok(Self {

@@ -74,8 +74,8 @@ fn other_files_are_refused() {
     let ecdsa = format!("{}{}", ecdsa.serialize_pem(), &text[cut_at..]);
     let sec1 = text.replace("PRIVATE KEY", "EC PRIVATE KEY");
     for (content, expected) in [
-        (ecdsa, "unusable key"),
-        (sec1, "not Ed25519 in PKCS #8"),
+        (ecdsa, ".pem: failed to parse Ed25519 private key"),
+        (sec1, ".pem: the key is not Ed25519 in PKCS #8; restore it"),
         (String::new(), "no certificate"),
         (text[..cut_at].to_owned(), "no certificate"),
         (text[cut_at..].to_owned(), "no private key"),
