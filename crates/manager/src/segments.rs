@@ -25,6 +25,8 @@ pub(crate) struct Segments {
     step: usize,
     least: Least,
     trial: Trial,
+    /// The last limit that was tried was taken back, since the connection was late.
+    was_late: bool,
     /// `step` and `trial` when a replacement of the connection was begun.
     before: (usize, Trial),
 }
@@ -70,6 +72,9 @@ impl Segments {
     /// the reason.
     pub(crate) fn replaced(&mut self, cx: &mut Context, link: LinkId, octets: Option<u64>) {
         self.before = (self.step, self.trial);
+        if octets.is_some_and(|octets| octets >= ENOUGH_BYTES) {
+            self.was_late = false;
+        }
         if let Some(octets) = octets {
             self.stuck(cx, link, octets);
         }
@@ -81,9 +86,12 @@ impl Segments {
     }
 
     /// The connection that replaces a silent one was answered late: meanwhile small packets did not
-    /// pass either. A handshake that passed with the smallest limit alone is always late.
+    /// pass either. A handshake that passed with the smallest limit alone is always late; so is
+    /// every handshake on some paths, where the next limit is tried all the same if the connection
+    /// without one falls silent, too.
     pub(crate) fn late(&mut self) {
-        if self.trial != Trial::Joined {
+        let is_tried = (self.step, self.trial) != self.before && self.trial != Trial::Joined;
+        if is_tried && !std::mem::replace(&mut self.was_late, true) {
             self.resumed();
         }
     }

@@ -138,6 +138,26 @@ fn a_limit_is_taken_back_when_the_new_connection_is_answered_after_over_three_se
     }
 }
 
+/// On some paths every handshake takes that long.
+#[test]
+fn a_limit_is_taken_back_once_in_a_row_where_all_connections_are_late() {
+    let (mut b, mut subflow) = one_path();
+    for (octets, limit) in [
+        (3_000, None),
+        (3_000, Some(1_220)),
+        // With 1220 octets much has arrived: what follows is another matter.
+        (ENOUGH_BYTES, Some(1_220)),
+        (3_000, Some(1_220)),
+        (3_000, Some(536)),
+    ] {
+        let (dial, _) = again(&mut b, subflow, octets, 0);
+        b.pass(ms(3_001));
+        subflow = b.joined(dial);
+        b.pass(ms(60_000));
+        assert_eq!(b.manager.max_segment_bytes(PATH), limit, "{octets}");
+    }
+}
+
 /// Such a handshake takes long.
 #[test]
 fn a_limit_that_two_handshakes_have_shown_is_kept_although_the_connection_is_late() {
