@@ -38,6 +38,10 @@ const QUICK: Duration = Duration::from_secs(1);
 const NONE: &str = "none";
 /// Rates of transfers.
 const RATES_BPS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
+/// Columns of the table of loads.
+const HEADER: [&str; 10] = [
+    "load", "fit runs", "use", "95 %", "all", "steal", "others", "Mbit/s", "lost, %", "s/GB",
+];
 /// Minimum share of fit pairs for a figure.
 const FIT_SHARE: f64 = 0.5;
 
@@ -262,11 +266,10 @@ impl Cpu {
             title: "Use of the whole machine, % of one processor".to_owned(),
             note:
                 "use: without that of the idle machine, steal, and other processes, with the 95 % \
-                   interval of the mean; all: everything but idle time"
+                   interval of the mean; all: everything but idle time; Mbit/s: of data that \
+                   arrived; s/GB: processor time for 10^9 bytes"
                     .to_owned(),
-            header: ["load", "fit runs", "use", "95 %", "all", "steal", "others"]
-                .map(str::to_owned)
-                .to_vec(),
+            header: HEADER.map(str::to_owned).to_vec(),
             words: vec![0, 1, 3],
             ..SheetTable::default()
         };

@@ -62,6 +62,14 @@ fn transfers_run_at_each_rate() {
     // 0.09 of a processor for 3 MB/s.
     near("tcp, 24 Mbit/s: per_GB_s", 30.0);
     near("saved, 24 Mbit/s: saving_share", 1.0 / 3.0);
+    for table in &outcome.tables {
+        let lengths = table.rows.iter().map(Vec::len);
+        assert!(lengths.into_iter().all(|cells| cells == table.header.len()));
+    }
+    // Arrival rate, loss, and processor time for 10^9 bytes.
+    let row = outcome.tables[0].rows.iter();
+    let row = row.into_iter().find(|row| row[0] == "tcp, 24 Mbit/s");
+    assert_eq!(row.unwrap()[7..], ["24.00", "25.00", "30.00"]);
     assert!(c.keys().iter().all(|key| outcome.figures.contains_key(key)));
 }
 
