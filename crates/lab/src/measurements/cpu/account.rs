@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::processes;
 use super::soaker::Soaker;
 
-/// Maximum difference within a pair of steal and other processes' use, in processors.
+/// Maximum difference between runs of steal and other processes' use, in processors.
 const MAX_DIFFERENCE: f64 = 0.02;
 /// Maximum steal and use by other processes, in processors. The kernel charges a softirq to the
 /// process that it interrupts: beside busy processes, the run's own softirqs would count as theirs.
@@ -77,6 +77,15 @@ impl Use {
     }
 }
 
+/// Whether runs of one repetition can be compared: the rest of the machine was hardly busy, and as
+/// busy during all of them.
+pub(super) fn are_fit(runs: &[Use]) -> bool {
+    let foreign = || runs.iter().map(Use::foreign);
+    let most = foreign().fold(0.0, f64::max);
+    let least = foreign().fold(most, f64::min);
+    most <= MAX_FOREIGN && most - least <= MAX_DIFFERENCE
+}
+
 /// Two runs in one repetition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
@@ -85,13 +94,6 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Whether the two runs can be compared: the rest of the machine was hardly busy, and as busy
-    /// during both.
-    pub(super) fn is_fit(&self) -> bool {
-        let most = self.of.foreign().max(self.with.foreign());
-        most <= MAX_FOREIGN && (self.of.foreign() - self.with.foreign()).abs() <= MAX_DIFFERENCE
-    }
-
     /// The share that `of` saves, 1 − CPU₁/CPU₂. At one clock frequency it is also the share of
     /// the processor's energy ("Trimming the Smartphone Network Stack", section 4.1). `idle` is the
     /// use of the machine without traffic.
@@ -138,22 +140,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_with_other_load_in_one_run_is_unfit() {
+    fn runs_with_other_load_in_one_are_unfit() {
         let run = |all: f64, steal: f64, others: f64| Use {
             seconds: 20.0,
             all,
             steal,
             others,
         };
-        let pair = |of, with| Pair { of, with };
-        let even = pair(run(0.40, 0.05, 0.05), run(0.60, 0.06, 0.04));
-        assert!(even.is_fit() && near(even.saved(), 0.2));
+        let [of, with] = [run(0.40, 0.05, 0.05), run(0.60, 0.06, 0.04)];
+        let even = Pair { of, with };
+        assert!(are_fit(&[of, with]) && near(even.saved(), 0.2));
         assert!(near(even.saving(0.0).unwrap(), 0.4));
         // An idle machine uses 0.1 for its ticks.
         assert!(near(even.saving(0.1).unwrap(), 0.5));
         assert!(even.saving(0.5).is_none());
-        assert!(!pair(run(0.40, 0.05, 0.05), run(0.60, 0.08, 0.05)).is_fit());
-        assert!(!pair(run(0.40, 0.05, 0.08), run(0.60, 0.05, 0.05)).is_fit());
-        assert!(!pair(run(1.99, 0.0, 1.5), run(1.99, 0.0, 1.5)).is_fit());
+        assert!(!are_fit(&[of, run(0.60, 0.08, 0.05)]));
+        assert!(!are_fit(&[run(0.40, 0.05, 0.08), run(0.60, 0.05, 0.05)]));
+        assert!(!are_fit(&[run(1.99, 0.0, 1.5); 2]));
+        // Each of two runs fits a third one, and they do not fit each other.
+        let [more, less] = [run(0.40, 0.115, 0.0), run(0.40, 0.085, 0.0)];
+        assert!(are_fit(&[more, of]) && are_fit(&[of, less]));
+        assert!(!are_fit(&[more, of, less]));
+        assert!(are_fit(&[run(0.40, 0.0, 0.25)]) && !are_fit(&[run(0.40, 0.0, 0.26)]));
     }
 }

@@ -2,9 +2,9 @@
 //! ("Trimming the Smartphone Network Stack").
 //!
 //! In each repetition every load runs once, after a run without a load, which gives the use of the
-//! idle machine. Two loads are compared within a repetition. A pair of runs between which the use
-//! by other processes or the stolen time differs by more than 2 % of a processor, or exceeds 25 %,
-//! is unfit, and enters no figure.
+//! idle machine. Two loads are compared within a repetition. Runs between which the use by other
+//! processes and the stolen time differ by more than 2 % of a processor, or exceed 25 %, are unfit,
+//! and enter no figure of processor time.
 //!
 //! Transfers run at each rate of the file; comparisons of them do, too. Their names are then
 //! followed by the rate.
@@ -26,7 +26,7 @@ use serde::Deserialize;
 use super::outcome::Outcome;
 use crate::error::Result;
 use crate::report::SheetTable;
-use account::{Counters, Pair, Use};
+use account::{Counters, Pair, Use, are_fit};
 use load::{Arrived, Running, Scheme};
 use soaker::Soaker;
 
@@ -288,7 +288,7 @@ impl Cpu {
                 let (of, with) = (r.runs.get(n)?.used, r.idle);
                 Some(Pair { of, with })
             });
-            let fit: Vec<Pair> = pairs.filter(Pair::is_fit).collect();
+            let fit: Vec<Pair> = pairs.filter(|p| are_fit(&[p.of, p.with])).collect();
             let head = format!("{} of {}", fit.len(), all.len());
             let used = fit.iter().map(|pair| -pair.saved()).collect();
             let used = enough(used, all.len());
@@ -335,11 +335,14 @@ impl Cpu {
                     of: r.runs.get(compare.of)?.used,
                     with: r.runs.get(compare.with)?.used,
                 };
-                Some((pair, r.idle.own()))
+                let is_fit = are_fit(&[pair.of, pair.with, r.idle]);
+                is_fit.then(|| (pair, r.idle.own()))
             });
-            let fit: Vec<(Pair, f64)> = pairs.filter(|(pair, _)| pair.is_fit()).collect();
-            let savings = fit.iter().filter_map(|(pair, idle)| pair.saving(*idle));
-            let savings = enough(savings.collect(), all.len());
+            let fit: Vec<(Pair, f64)> = pairs.collect();
+            // Without those pairs that have none, the mean would not be that of the fit ones.
+            let savings: Option<Vec<f64>> =
+                fit.iter().map(|(pair, idle)| pair.saving(*idle)).collect();
+            let savings = savings.and_then(|values| enough(values, all.len()));
             let saved = enough(fit.iter().map(|(p, _)| p.saved()).collect(), all.len());
             let share = savings.as_ref().and_then(Sample::mean);
             let saved = saved.as_ref().and_then(Sample::mean);

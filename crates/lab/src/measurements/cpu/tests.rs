@@ -129,6 +129,29 @@ fn savings_come_from_fit_pairs() {
 }
 
 #[test]
+fn a_saving_needs_a_fit_run_without_a_load() {
+    let c = cpu(&format!(
+        "seconds = 20\nrepetitions = 10\n{HALF}{QUARTER}{COMPARE}"
+    ));
+    let report = |change: fn(&mut Repetition)| {
+        let mut all = repetitions(10, 0);
+        all.iter_mut().take(4).for_each(change);
+        let mut outcome = Outcome::default();
+        c.report(&all, &mut outcome);
+        outcome
+    };
+    // Softirqs charged to another program during the run without a load.
+    let outcome = report(|r| r.idle = used(0.1, 0.2));
+    assert!((outcome.figures["less: saving_share"].unwrap() - 0.5).abs() < 1e-9);
+    assert_eq!(outcome.tables[1].rows[0][1], "6 of 10");
+    // The second load used no more than the idle machine: no mean of the other pairs.
+    let outcome = report(|r| r.idle = used(0.6, 0.0));
+    assert_eq!(outcome.figures["less: saving_share"], None);
+    assert!((outcome.figures["less: saved_share"].unwrap() - 0.25).abs() < 1e-9);
+    assert_eq!(outcome.tables[1].rows[0][1], "10 of 10");
+}
+
+#[test]
 fn errors_name_the_scheme() {
     let head = "seconds = 20\nrepetitions = 10\n";
     for (text, words) in [
