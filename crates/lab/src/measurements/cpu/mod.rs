@@ -278,33 +278,39 @@ impl Cpu {
             arrived: None,
         });
         let idle: Vec<Ran> = idle.collect();
-        let unloaded: Sample = idle.iter().map(|ran| ran.used.own()).collect();
+        let quiet = idle.iter().filter(|ran| are_fit(&[ran.used]));
+        let quiet: Vec<f64> = quiet.map(|ran| ran.used.own()).collect();
+        let head = vec![NONE.to_owned(), format!("{} of {}", quiet.len(), all.len())];
+        let unloaded = enough(quiet, all.len());
         let key = format!("{NONE}: cpu_share");
-        outcome.figures.insert(key, unloaded.mean());
-        let head = vec![NONE.to_owned(), all.len().to_string()];
-        table.rows.push(row(head, None, &idle));
+        let mean = unloaded.as_ref().and_then(Sample::mean);
+        outcome.figures.insert(key, mean);
+        table.rows.push(row(head, None, &idle, None));
         for (n, load) in self.loads().iter().enumerate() {
-            let pairs = all.iter().filter_map(|r| {
-                let (of, with) = (r.runs.get(n)?.used, r.idle);
-                Some(Pair { of, with })
-            });
-            let fit: Vec<Pair> = pairs.filter(|p| are_fit(&[p.of, p.with])).collect();
+            let runs = all.iter().filter_map(|r| Some((*r.runs.get(n)?, r.idle)));
+            let runs: Vec<(Ran, Use)> = runs.collect();
+            let fit = runs
+                .iter()
+                .filter(|(ran, idle)| are_fit(&[ran.used, *idle]));
+            let fit: Vec<(Ran, Use)> = fit.copied().collect();
             let head = format!("{} of {}", fit.len(), all.len());
-            let used = fit.iter().map(|pair| -pair.saved()).collect();
-            let used = enough(used, all.len());
-            let runs: Vec<Ran> = all.iter().filter_map(|r| r.runs.get(n).copied()).collect();
+            let used = fit.iter().map(|(ran, idle)| ran.used.own() - idle.own());
+            let used = enough(used.collect(), all.len());
             let mean = used.as_ref().and_then(Sample::mean);
+            // Of the runs whose use is in the mean.
+            let per_gb = per_gb(mean, rate_of(fit.iter().map(|(ran, _)| ran)));
+            let runs: Vec<Ran> = runs.into_iter().map(|(ran, _)| ran).collect();
             let head = vec![load.name.clone(), head];
-            table.rows.push(row(head, used.as_ref(), &runs));
+            table.rows.push(row(head, used.as_ref(), &runs, per_gb));
             let mut put = |figure: &str, value| {
                 let key = format!("{}: {figure}", load.name);
                 outcome.figures.insert(key, value);
             };
             put("cpu_share", mean);
             if load.scheme.has_rate() {
-                let rate = rate_of(&runs);
-                put("per_GB_s", per_gb(mean, rate));
-                put("arrived_mbps", rate.map(|rate| rate * 8.0 / 1e6));
+                put("per_GB_s", per_gb);
+                // Other programs may delay a transfer, but its figure is right beside them.
+                put("arrived_mbps", rate_of(&runs).map(|rate| rate * 8.0 / 1e6));
             }
         }
         outcome.tables.push(table);
@@ -389,8 +395,8 @@ fn run(
 }
 
 /// Mean rate at which data arrived, in bytes per second.
-fn rate_of(runs: &[Ran]) -> Option<f64> {
-    let rates = runs.iter().filter_map(|ran| ran.arrived);
+fn rate_of<'a>(runs: impl IntoIterator<Item = &'a Ran>) -> Option<f64> {
+    let rates = runs.into_iter().filter_map(|ran| ran.arrived);
     rates.map(|a| a.bytes_per_s()).collect::<Sample>().mean()
 }
 
@@ -406,7 +412,13 @@ fn enough(values: Vec<f64>, repetitions: usize) -> Option<Sample> {
     is_enough.then(|| Sample::new(values))
 }
 
-fn row(mut cells: Vec<String>, used: Option<&Sample>, runs: &[Ran]) -> Vec<String> {
+/// Cells of a load: `used` and `per_gb` of its fit runs, the others of all.
+fn row(
+    mut cells: Vec<String>,
+    used: Option<&Sample>,
+    runs: &[Ran],
+    per_gb: Option<f64>,
+) -> Vec<String> {
     let mean = |of: fn(&Use) -> f64| {
         let sample: Sample = runs.iter().map(|ran| of(&ran.used)).collect();
         cell(sample.mean().map(|share| share * 100.0))
@@ -423,7 +435,7 @@ fn row(mut cells: Vec<String>, used: Option<&Sample>, runs: &[Ran]) -> Vec<Strin
         mean(|u| u.others),
         cell(rate.map(|rate| rate * 8.0 / 1e6)),
         cell(lost.mean()),
-        cell(per_gb(own, rate)),
+        cell(per_gb),
     ]);
     cells
 }

@@ -129,6 +129,44 @@ fn savings_come_from_fit_pairs() {
 }
 
 #[test]
+fn unfit_runs_enter_no_figure_but_the_arrival_rate() {
+    let c = cpu(&format!("seconds = 20\nrepetitions = 10\n{TRANSFER}"));
+    let report = |unfit: usize| {
+        let once = |n| {
+            let (others, seconds) = if n < unfit { (0.5, 40.0) } else { (0.0, 20.0) };
+            let arrived = format!("{{\"bytes\":60000000,\"seconds\":{seconds:?}}}");
+            Repetition {
+                idle: used(0.01 + 2.0 * others, others),
+                runs: vec![Ran {
+                    used: used(0.07 + others, others),
+                    arrived: Some(serde_json::from_str(&arrived).unwrap()),
+                }],
+            }
+        };
+        let mut outcome = Outcome::default();
+        c.report(&(0..10).map(once).collect::<Vec<_>>(), &mut outcome);
+        outcome
+    };
+    let outcome = report(5);
+    let near = |key: &str, value: f64| {
+        let figure = outcome.figures[key].unwrap();
+        assert!((figure - value).abs() < 1e-9, "{key}: {figure}");
+    };
+    near("none: cpu_share", 0.01);
+    near("tcp: cpu_share", 0.06);
+    // 0.06 of a processor for 3 MB/s; the other runs had half the rate.
+    near("tcp: per_GB_s", 20.0);
+    near("tcp: arrived_mbps", 18.0);
+    let rows = &outcome.tables[0].rows;
+    assert_eq!(rows[0][..2], ["none", "5 of 10"]);
+    assert_eq!(rows[1][7..], ["18.00", "0.00", "20.00"]);
+    let outcome = report(6);
+    assert_eq!(outcome.figures["none: cpu_share"], None);
+    assert_eq!(outcome.figures["tcp: per_GB_s"], None);
+    assert!(outcome.figures["tcp: arrived_mbps"].is_some());
+}
+
+#[test]
 fn a_saving_needs_a_fit_run_without_a_load() {
     let c = cpu(&format!(
         "seconds = 20\nrepetitions = 10\n{HALF}{QUARTER}{COMPARE}"
