@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -127,7 +127,7 @@ impl Scheme {
         Ok(Running {
             ends: ends.transpose()?,
             _duty: duty.map_err(|e| e.to_string())?,
-            _logger: logger,
+            logger,
         })
     }
 }
@@ -210,7 +210,7 @@ impl Transfer {
 pub(super) struct Running {
     ends: Option<Ends>,
     _duty: Option<Duty>,
-    _logger: Option<Program>,
+    logger: Option<Program>,
 }
 
 #[derive(Debug)]
@@ -245,8 +245,13 @@ impl Arrived {
 }
 
 impl Running {
-    /// Waits for the end of a transfer, and returns what arrived.
-    pub(super) fn finish(self) -> Result<Option<Arrived>, String> {
+    /// Checks that the log still runs, waits for the end of a transfer, and returns what arrived.
+    pub(super) fn finish(mut self) -> Result<Option<Arrived>, String> {
+        if let Some(logger) = &mut self.logger
+            && let Some(status) = logger.ended()?
+        {
+            return Err(format!("the processor log ended early: {status}"));
+        }
         let Some(Ends {
             sender,
             receiver,
@@ -274,8 +279,11 @@ struct Program {
 impl Program {
     fn start(arguments: &[&str]) -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|e| e.to_string())?;
-        let mut child = Command::new(own)
-            .args(arguments)
+        Self::spawn(Command::new(own).args(arguments))
+    }
+
+    fn spawn(command: &mut Command) -> Result<Self, String> {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -287,6 +295,11 @@ impl Program {
             }),
             None => Err("no output".to_owned()),
         }
+    }
+
+    /// Its exit status, if it has ended.
+    fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        self.child.try_wait().map_err(|e| e.to_string())
     }
 
     /// The address in its first line, after the given words.
@@ -361,5 +374,28 @@ fn compute(share: f64, stop: &AtomicBool) {
         }
         std::thread::sleep(ends.saturating_sub(start.elapsed()));
         ends += PERIOD;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logged(script: &str) -> Running {
+        Running {
+            ends: None,
+            _duty: None,
+            logger: Some(Program::spawn(Command::new("sh").args(["-c", script])).unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_log_that_ended_is_an_error() {
+        let mut running = logged("exit 3");
+        let logger = running.logger.as_mut().unwrap();
+        logger.child.wait().unwrap();
+        let why = running.finish().unwrap_err();
+        assert_eq!(why, "the processor log ended early: exit status: 3");
+        assert_eq!(logged("exec sleep 600").finish(), Ok(None));
     }
 }
