@@ -7,6 +7,7 @@
 
 mod file;
 mod options;
+mod pace;
 mod receive;
 mod relay;
 mod send;

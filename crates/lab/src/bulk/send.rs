@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::file::Source;
 use super::options::{Datagrams, SendOptions, Transport};
+use super::pace::Pace;
 use super::{BUFFER_BYTES, Moved, end_of};
 use crate::error::{Doing, Result};
 use crate::sys;
@@ -54,18 +55,19 @@ pub fn send(options: &SendOptions) -> Result<Moved> {
 fn stream(options: &SendOptions, source: &mut Source, mut to: TcpStream) -> io::Result<Moved> {
     // What is due leaves at once, as in programs that stream.
     to.set_nodelay(true)?;
-    let mut pace = Pace::start(options);
-    while let Some(mut due) = pace.due() {
-        while due > 0 {
-            let most = usize::try_from(due).unwrap_or(usize::MAX).min(BUFFER_BYTES);
-            let sent = source.write_to(&mut to, most)? as u64;
-            pace.sent += sent;
-            due = due.saturating_sub(sent);
+    let mut pace = Pace::new(options);
+    let start = Instant::now();
+    // The time is looked at before each call: a path slower than the rate does not prolong this.
+    while let Some(due) = pace.due(start.elapsed()) {
+        if due == 0 {
+            std::thread::sleep(pace.until_tick(start.elapsed()));
+            continue;
         }
-        pace.wait();
+        let most = usize::try_from(due).unwrap_or(usize::MAX).min(BUFFER_BYTES);
+        pace.add(source.write_to(&mut to, most)?);
     }
     to.shutdown(std::net::Shutdown::Write)?;
-    Ok(pace.moved())
+    Ok(moved(&pace, start))
 }
 
 fn datagrams(
@@ -79,31 +81,39 @@ fn datagrams(
         Datagrams::Sendmmsg => (BUFFER_BYTES / bytes).clamp(1, MAX_BATCH),
         Datagrams::Gso => (MAX_GSO_BYTES / bytes).clamp(1, MAX_BATCH),
     };
-    let mut pace = Pace::start(options);
-    while let Some(due) = pace.due() {
-        let mut count = due / bytes as u64;
-        while count > 0 {
-            let now = usize::try_from(count).unwrap_or(usize::MAX).min(batch);
-            let data = source.next(now * bytes)?;
-            let sent = match options.datagrams {
-                Datagrams::Sendmmsg => sys::udp::send_many(to, data, bytes),
-                Datagrams::Single | Datagrams::Gso => to.send(data),
-            };
-            match sent {
-                Ok(sent) => pace.sent += sent as u64,
-                // A full queue of the device, or a receiver that is not there (yet): datagrams
-                // are lost.
-                Err(e) if is_loss(&e) => pace.sent += data.len() as u64,
-                Err(e) => return Err(e),
-            }
-            count -= now as u64;
+    let mut pace = Pace::new(options);
+    let start = Instant::now();
+    // Whole datagrams only.
+    while pace.left() >= bytes as u64
+        && let Some(due) = pace.due(start.elapsed())
+    {
+        let count = usize::try_from(due / bytes as u64).unwrap_or(usize::MAX);
+        if count == 0 {
+            std::thread::sleep(pace.until_tick(start.elapsed()));
+            continue;
         }
-        if due < bytes as u64 && pace.is_complete() {
-            break;
+        let data = source.next(count.min(batch) * bytes)?;
+        let sent = match options.datagrams {
+            Datagrams::Sendmmsg => sys::udp::send_many(to, data, bytes),
+            Datagrams::Single | Datagrams::Gso => to.send(data),
+        };
+        match sent {
+            Ok(sent) => pace.add(sent),
+            // A full queue of the device, or a receiver that is not there (yet): datagrams are
+            // lost.
+            Err(e) if is_loss(&e) => pace.add(data.len()),
+            Err(e) => return Err(e),
         }
-        pace.wait();
     }
-    Ok(pace.moved())
+    Ok(moved(&pace, start))
+}
+
+fn moved(pace: &Pace, start: Instant) -> Moved {
+    Moved {
+        bytes: pace.sent(),
+        seconds: start.elapsed().as_secs_f64(),
+        lost_bytes: None,
+    }
 }
 
 fn is_loss(e: &io::Error) -> bool {
@@ -123,72 +133,4 @@ fn end(to: &UdpSocket, address: SocketAddr, bytes: u64) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Bytes that are due at a constant rate, or all that fit.
-struct Pace {
-    start: Instant,
-    sent: u64,
-    rate_bps: Option<u64>,
-    tick: Duration,
-    /// Number of the next tick.
-    next: u32,
-    bytes: u64,
-    duration: Duration,
-}
-
-impl Pace {
-    fn start(options: &SendOptions) -> Self {
-        Self {
-            start: Instant::now(),
-            sent: 0,
-            rate_bps: options.rate.map(|rate| rate.bps()),
-            tick: options.tick,
-            next: 1,
-            bytes: options.bytes.unwrap_or(u64::MAX),
-            duration: options.duration.unwrap_or(Duration::MAX),
-        }
-    }
-
-    /// Number of bytes to send now; `None` at the end.
-    fn due(&self) -> Option<u64> {
-        let elapsed = self.start.elapsed();
-        if elapsed >= self.duration || self.sent >= self.bytes {
-            return None;
-        }
-        let until_now = match self.rate_bps {
-            Some(bps) => {
-                let bytes = u128::from(bps) * elapsed.as_micros() / 8_000_000;
-                u64::try_from(bytes).unwrap_or(u64::MAX)
-            }
-            // Little enough that the time is looked at often.
-            None => self.sent + (1 << 20),
-        };
-        Some(until_now.min(self.bytes).saturating_sub(self.sent))
-    }
-
-    /// Whether all bytes are due.
-    fn is_complete(&self) -> bool {
-        self.due().is_none_or(|due| self.sent + due >= self.bytes)
-    }
-
-    /// Waits for the next tick, at a rate. A tick that is missed is left out: the next one sends
-    /// what it should have sent.
-    fn wait(&mut self) {
-        if self.rate_bps.is_none() {
-            return;
-        }
-        let elapsed = self.start.elapsed();
-        let ticks = elapsed.as_nanos() / self.tick.as_nanos().max(1);
-        self.next = u32::try_from(ticks).unwrap_or(u32::MAX).saturating_add(1);
-        std::thread::sleep((self.tick * self.next).saturating_sub(elapsed));
-    }
-
-    fn moved(&self) -> Moved {
-        Moved {
-            bytes: self.sent,
-            seconds: self.start.elapsed().as_secs_f64(),
-            lost_bytes: None,
-        }
-    }
 }

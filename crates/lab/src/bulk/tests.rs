@@ -104,8 +104,9 @@ fn datagrams_are_counted() {
     }
 }
 
+/// How much is sent at each instant is tested in `pace`.
 #[test]
-fn a_rate_is_kept_until_the_time_is_over() {
+fn a_transfer_with_a_rate_ends_when_its_time_is_over() {
     let from = |address| SendOptions {
         rate: Some(BitRate::from_mbps(8.0)),
         bytes: None,
@@ -114,11 +115,7 @@ fn a_rate_is_kept_until_the_time_is_over() {
     };
     let [sent, received] = transfer(from, &receiving("tcp"));
     assert_eq!(sent.bytes, received.bytes);
-    // Never faster; slower only when this thread does not run for long.
-    assert!(
-        sent.bytes > 0 && sent.bytes as f64 <= sent.seconds * 1e6,
-        "{sent:?}"
-    );
+    assert!(sent.seconds >= 0.5, "{sent:?}");
 }
 
 #[test]
