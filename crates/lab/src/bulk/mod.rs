@@ -12,6 +12,9 @@ mod receive;
 mod relay;
 mod send;
 
+use std::io;
+use std::time::Duration;
+
 use serde::Serialize;
 
 pub use options::{Copies, Datagrams, Files, ReceiveOptions, SendOptions, Transport};
@@ -21,8 +24,8 @@ pub use send::send;
 
 /// Size of a program's buffer, that of common programs (curl, nginx): 64 KiB.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Datagram that ends a transfer: these octets, and the number of bytes that were sent. Its length
-/// is less than that of any other datagram.
+/// Datagram that ends a transfer: these octets, and the number of bytes that were sent. A datagram
+/// of data is longer, except the last of a file.
 const END: &[u8; 16] = b"mpbond-bulk-end\n";
 const END_BYTES: usize = END.len() + size_of::<u64>();
 
@@ -31,7 +34,8 @@ const END_BYTES: usize = END.len() + size_of::<u64>();
 pub struct Moved {
     /// Bytes sent or received.
     pub bytes: u64,
-    /// Time from the first byte to the last.
+    /// Time in seconds. Over TCP, from the connection to the end of it; of a sender of datagrams,
+    /// from its beginning to the last one; of their receiver, from the first to the last.
     pub seconds: f64,
     /// Bytes that were sent and did not arrive; receivers of datagrams only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,6 +55,18 @@ fn end_of(bytes: u64) -> [u8; END_BYTES] {
 fn is_end(datagram: &[u8]) -> Option<u64> {
     let number = datagram.strip_prefix(END)?;
     Some(u64::from_be_bytes(number.try_into().ok()?))
+}
+
+/// The error of a call on a socket, in words where its time-out `patience` ended it.
+fn late(e: io::Error, what: &str, patience: Duration, ask: &str) -> io::Error {
+    match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let seconds = patience.as_secs_f64();
+            let why = format!("{what} for {seconds} s: {ask}");
+            io::Error::new(io::ErrorKind::TimedOut, why)
+        }
+        _ => e,
+    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::file::Sink;
 use super::options::{Datagrams, ReceiveOptions, Transport};
-use super::{BUFFER_BYTES, Moved, is_end};
+use super::{BUFFER_BYTES, Moved, is_end, late};
 use crate::error::{Doing, Result};
 use crate::sys;
 
-/// Time without data after which a transfer has failed.
+/// As `Receiver::patience`.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Size of a UDP socket's receive buffer, as far as the kernel allows it.
 const RECEIVE_BUFFER: usize = 4 << 20;
@@ -19,6 +19,8 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 pub struct Receiver {
     socket: Socket,
     sink: Sink,
+    /// Time without data after which the transfer has failed.
+    pub(super) patience: Duration,
 }
 
 enum Socket {
@@ -47,7 +49,11 @@ impl Receiver {
             }
         };
         let sink = Sink::create(options.file.as_ref())?;
-        Ok(Self { socket, sink })
+        Ok(Self {
+            socket,
+            sink,
+            patience: PATIENCE,
+        })
     }
 
     /// Address of the socket.
@@ -67,19 +73,27 @@ impl Receiver {
     /// # Errors
     /// When the connection or the file fails, or nothing arrives for 10 s.
     pub fn receive(mut self) -> Result<Moved> {
+        let patience = Some(self.patience);
         let moved = match self.socket {
-            Socket::Tcp(listener) => {
-                let taken = listener.accept();
-                taken.and_then(|(from, _)| stream(&from, &mut self.sink))
-            }
-            Socket::Udp(socket) => datagrams(&socket, &mut self.sink),
+            Socket::Tcp(listener) => listener.accept().and_then(|(from, _)| {
+                from.set_read_timeout(patience)?;
+                stream(&from, &mut self.sink)
+            }),
+            Socket::Udp(socket) => datagrams(&socket, &mut self.sink, patience),
         };
-        moved.doing("the transfer broke off")
+        let late = |e| {
+            late(
+                e,
+                "nothing arrived",
+                self.patience,
+                "is the sender running?",
+            )
+        };
+        moved.map_err(late).doing("the transfer broke off")
     }
 }
 
 fn stream(mut from: &TcpStream, sink: &mut Sink) -> io::Result<Moved> {
-    from.set_read_timeout(Some(PATIENCE))?;
     let start = Instant::now();
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut bytes = 0;
@@ -104,7 +118,7 @@ fn stream(mut from: &TcpStream, sink: &mut Sink) -> io::Result<Moved> {
     })
 }
 
-fn datagrams(from: &UdpSocket, sink: &mut Sink) -> io::Result<Moved> {
+fn datagrams(from: &UdpSocket, sink: &mut Sink, patience: Option<Duration>) -> io::Result<Moved> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut start = None;
     let (mut bytes, mut last) = (0, Duration::ZERO);
@@ -121,7 +135,7 @@ fn datagrams(from: &UdpSocket, sink: &mut Sink) -> io::Result<Moved> {
         let start = match start {
             Some(start) => start,
             None => {
-                from.set_read_timeout(Some(PATIENCE))?;
+                from.set_read_timeout(patience)?;
                 *start.insert(Instant::now())
             }
         };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::file::Source;
 use super::options::{Datagrams, SendOptions, Transport};
 use super::pace::Pace;
-use super::{BUFFER_BYTES, Moved, end_of};
+use super::{BUFFER_BYTES, Moved, end_of, late};
 use crate::error::{Doing, Result};
 use crate::sys;
 
@@ -26,14 +26,21 @@ const MAX_GSO_BYTES: usize = 65_000;
 /// # Errors
 /// [`crate::Error::Experiment`] for wrong options; other errors when files or sockets fail.
 pub fn send(options: &SendOptions) -> Result<Moved> {
+    send_within(options, PATIENCE)
+}
+
+pub(super) fn send_within(options: &SendOptions, patience: Duration) -> Result<Moved> {
     options.check()?;
     let mut source = Source::open(options.file.as_ref(), options.transport)?;
     let what = format!("cannot send to {}", options.to);
     match options.transport {
         Transport::Tcp => {
             let to = TcpStream::connect_timeout(&options.to, PATIENCE).doing(&what)?;
-            to.set_write_timeout(Some(PATIENCE)).doing(&what)?;
-            stream(options, &mut source, to).doing(&what)
+            to.set_write_timeout(Some(patience)).doing(&what)?;
+            let sent = stream(options, &mut source, to);
+            let (silence, ask) = ("the receiver took nothing", "is it still running?");
+            sent.map_err(|e| late(e, silence, patience, ask))
+                .doing(&what)
         }
         Transport::Udp(bytes) => {
             let local = match options.to {

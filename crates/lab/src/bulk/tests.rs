@@ -119,6 +119,38 @@ fn a_transfer_with_a_rate_ends_when_its_time_is_over() {
 }
 
 #[test]
+fn silence_of_the_other_end_is_named() {
+    let patience = Duration::from_millis(50);
+    for transport in ["tcp", "udp:1472"] {
+        let mut receiver = Receiver::open(&receiving(transport)).unwrap();
+        receiver.patience = patience;
+        let to = receiver.address().unwrap();
+        // A connection stays open until the error.
+        let _open = match transport {
+            "tcp" => Some(std::net::TcpStream::connect(to).unwrap()),
+            _ => {
+                let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+                socket.send_to(b"data", to).unwrap();
+                None
+            }
+        };
+        let why = receiver.receive().unwrap_err().to_string();
+        let words = "nothing arrived for 0.05 s: is the sender running?";
+        assert!(why.ends_with(words), "{why}");
+    }
+    // The kernel completes the handshake and takes what its buffers can hold.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = SendOptions {
+        bytes: None,
+        duration: Some(Duration::from_secs(600)),
+        ..sending(silent.local_addr().unwrap(), "tcp")
+    };
+    let why = send::send_within(&options, patience).unwrap_err();
+    let words = "the receiver took nothing for 0.05 s: is it still running?";
+    assert!(why.to_string().ends_with(words), "{why}");
+}
+
+#[test]
 fn wrong_options_are_refused() {
     let to = SocketAddr::from(([127, 0, 0, 1], 9));
     let folder = tempfile::tempdir().unwrap();
