@@ -90,6 +90,18 @@ fn chart(out: &mut String, svg: &str) {
     let _ = write!(out, "<div class=\"chart\">{svg}</div>");
 }
 
+/// Content of the timeline's last lane.
+fn idle_lane(r: &Report) -> String {
+    match &r.idle {
+        Some(idle) if (idle.details.len() as u64) < idle.episodes => format!(
+            "the {} longest of {} episodes of idle time",
+            idle.details.len(),
+            idle.episodes
+        ),
+        _ => "idle time".to_owned(),
+    }
+}
+
 /// The timeline, with its buttons and the base of all times of the page.
 fn timeline(r: &Report, out: &mut String) {
     let Some(t) = timeline::timeline(r) else {
@@ -103,11 +115,12 @@ fn timeline(r: &Report, out: &mut String) {
         out,
         "Timeline",
         &format!(
-            "What ran on each CPU; red in the last lane: idle time with an anomalous cause. \
-             Keys: + and − zoom, the arrows move, 0 shows all, / searches, Esc ends the search. \
-             Dragging moves, and the wheel zooms with Ctrl. Times on this page are seconds from the start of the trace, \
-             which is {start_s:.6} s on its clock; tables as CSV and queries in SQL have the \
-             times of that clock. {}",
+            "What ran on each CPU; last lane: {}, red where the cause is an anomaly. \
+             Keys: w and s zoom, a and d move, 0 shows all, / searches, Esc ends the search. \
+             Dragging moves, and the wheel zooms with Ctrl. Times on this page are seconds from \
+             the start of the trace, which is {start_s:.6} s on its clock; tables as CSV and \
+             queries in SQL have the times of that clock. {}",
+            idle_lane(r),
             t.merged
         ),
     );

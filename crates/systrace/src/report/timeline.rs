@@ -20,7 +20,7 @@ pub(super) struct Timeline {
     pub tasks: Vec<String>,
     /// One lane per CPU.
     pub lanes: Vec<Lane>,
-    /// Idle episodes: start, length, index of the cause.
+    /// The longest idle episodes: start, length, index of the cause.
     pub idle: Vec<[u64; 3]>,
     /// Causes: name, and whether it is an anomaly.
     pub causes: Vec<(String, bool)>,
@@ -66,7 +66,7 @@ pub(super) fn timeline(r: &Report) -> Option<Timeline> {
         }
         merged = format!(
             "The trace has {total} runs: those shorter than {width} µs are merged, in the colour \
-             of the task with the longest total time"
+             of the task with the longest total time."
         );
     }
     let mut index: BTreeMap<u32, u64> = BTreeMap::new();
