@@ -6,6 +6,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::Session;
+use super::order::is_brief;
 use super::reinject;
 use super::timer::Timer;
 use crate::SubflowId;
@@ -28,6 +29,19 @@ pub(super) enum Scope {
     All,
     /// Short exchanges, where transfers wait as well.
     Brief,
+    /// Transfers, where short exchanges wait as well.
+    Transfers,
+}
+
+impl Scope {
+    /// Whether streams of a rank are among them.
+    pub(super) fn takes(self, rank: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Brief => is_brief(rank),
+            Self::Transfers => !is_brief(rank),
+        }
+    }
 }
 
 /// Bounds on what waits on a subflow.
@@ -84,12 +98,16 @@ impl Session {
             self.subflows.iter().any(owes)
         };
         let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
-        let short = scope == Scope::All && self.brief.lives(now);
+        // In its turn a transfer has the queues that short exchanges have.
+        let has_turn = self.streams.ready.transfer_is_due();
+        let short = scope != Scope::Brief && !has_turn && self.brief.lives(now);
         self.fill_views(now, passed_over, Bounds { far: bound, short }, views);
         let decision = views.iter().any(|v| v.idle).then(|| {
+            let (all, brief) = (&self.streams, || self.streams.unscheduled_brief());
             let unscheduled_bytes = match scope {
-                Scope::All => self.streams.unscheduled(),
-                Scope::Brief => self.streams.unscheduled_brief(),
+                Scope::All => all.unscheduled(),
+                Scope::Brief => brief(),
+                Scope::Transfers => all.unscheduled().saturating_sub(brief()),
             };
             let backlog = Backlog { unscheduled_bytes };
             self.scheduler.decide(now, views, backlog)

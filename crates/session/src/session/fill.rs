@@ -6,7 +6,7 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::choose::{Comparison, Scope};
-use super::order::{RANKS, is_brief};
+use super::order::RANKS;
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
 use crate::subflow::SentFrame;
@@ -126,8 +126,8 @@ impl Session {
             }
         }
         let streams = self.streams.ready.len();
-        let takes = |rank: &usize| scope == Scope::All || is_brief(*rank);
-        for rank in self.streams.ready.ranks().filter(takes) {
+        let ranks = self.streams.ready.ranks();
+        for rank in ranks.filter(|rank| scope.takes(*rank)) {
             for _ in 0..self.streams.ready.len_in(rank) {
                 if target.is_full() {
                     return;

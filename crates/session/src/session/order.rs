@@ -136,6 +136,11 @@ impl Order {
         self.waiting().next().is_some_and(is_brief)
     }
 
+    /// Whether short exchanges wait, and a transfer has its turn before them.
+    pub(super) fn transfer_is_due(&self) -> bool {
+        self.has_brief() && self.due().is_some_and(|rank| !is_brief(rank))
+    }
+
     /// Whether something behind short exchanges waits.
     pub(super) fn has_transfers(&self) -> bool {
         self.waiting().any(|rank| !is_brief(rank))

@@ -102,6 +102,13 @@ impl Session {
                 return Some(i);
             }
         }
+        let apart = self.serves_brief(now);
+        if apart && self.streams.ready.transfer_is_due() {
+            let i = self.put_scope(now, Scope::Transfers, out, frames, views);
+            if i.is_some() {
+                return i;
+            }
+        }
         if let Some(i) = self.put_urgent(now, out, frames) {
             return Some(i);
         }
@@ -109,23 +116,21 @@ impl Session {
             let (reinjection, mut work, _) = self.reinjection();
             reinjection.hedge(now, &mut work);
         }
+        let scopes: &[_] = match apart {
+            true => &[Scope::Brief, Scope::Transfers],
+            false => &[Scope::All],
+        };
         let mut again = None;
-        if self.serves_brief(now) {
-            let i = self.put_scope(now, Scope::Brief, out, frames, views);
+        for scope in scopes {
+            let i = self.put_scope(now, *scope, out, frames, views);
             if i.is_some() {
                 return i;
             }
-            again = self.timers.get(Timer::Schedule);
-        }
-        let i = self.put_scope(now, Scope::All, out, frames, views);
-        if i.is_some() {
-            return i;
+            again = again.or(self.timers.get(Timer::Schedule));
         }
         let left = std::mem::take(&mut self.scratch.left_to_faster);
-        if self.timers.get(Timer::Schedule).is_none() {
-            let again = again.or(left.then_some(now + DEFER));
-            self.timers.set(Timer::Schedule, again);
-        }
+        let again = again.or(left.then_some(now + DEFER));
+        self.timers.set(Timer::Schedule, again);
         None
     }
 

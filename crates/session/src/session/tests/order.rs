@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::pair::{Pair, joined, pattern};
+use super::pair::{HopModel, Pair, hop, joined, pattern};
 use crate::*;
 
 const LONG: usize = 8 << 20;
@@ -73,16 +73,45 @@ fn a_request_makes_a_quiet_stream_young_again() {
     assert!(before > RECORDS, "without a request: {before}");
 }
 
-#[test]
-fn a_class_behind_another_keeps_an_eighth() {
-    let (mut p, long, _) = with_long(2, 0);
-    p.client.set_class(long[1], StreamClass::Background);
+/// Shares of two long transfers, of which the first has this class, while both wait.
+fn share_behind(front: StreamClass, behind: StreamClass, paths: &[&[HopModel]]) -> f64 {
+    let mut p = Pair::new(SessionConfig::default());
+    for hops in paths {
+        p.join(hops);
+    }
+    pause(&mut p, 1_000);
+    let long = [front, behind].map(|class| {
+        let id = p.open();
+        p.client.set_class(id, class);
+        id
+    });
     pause(&mut p, 200);
-    let start = (given(&mut p, long[0]), given(&mut p, long[1]));
+    for id in &long {
+        p.server().write(*id, pattern(LONG));
+    }
+    pause(&mut p, 800);
+    let start = long.map(|id| given(&mut p, id));
     // Before the window of the first is used up.
     pause(&mut p, 1_200);
-    let bulk = given(&mut p, long[0]) - start.0;
-    let background = given(&mut p, long[1]) - start.1;
-    let share = background as f64 / (bulk + background) as f64;
-    assert!((0.1..0.15).contains(&share), "{bulk} {background}");
+    let [ahead, other] = [0, 1].map(|n| given(&mut p, long[n]) - start[n]);
+    other as f64 / (ahead + other) as f64
+}
+
+#[test]
+fn a_class_behind_another_keeps_an_eighth() {
+    use StreamClass::{Background, Bulk, Interactive, Realtime};
+    let direct: &[_] = &[hop(8.0, 25)];
+    let helper: &[_] = &[hop(5.0, 2), hop(10.0, 25)];
+    for (front, behind) in [
+        (Bulk, Background),
+        (Interactive, Bulk),
+        (Realtime, Bulk),
+        (Realtime, Interactive),
+    ] {
+        for paths in [&[direct][..], &[helper], &[direct, helper]] {
+            let share = share_behind(front, behind, paths);
+            let row = format!("{front:?} before {behind:?}, {} paths", paths.len());
+            assert!((0.1..0.15).contains(&share), "{row}: {share}");
+        }
+    }
 }
