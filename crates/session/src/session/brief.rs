@@ -26,12 +26,12 @@ impl Brief {
     /// A stream was given bytes, and is in `rank` now.
     pub(super) fn served(&mut self, now: Timestamp, id: StreamId, rank: usize) {
         debug_assert!(rank < RANKS);
-        let [first, second] = self.latest;
-        let other = first.filter(|(of, _)| *of != id).or(second);
-        let other = other.filter(|(of, _)| *of != id);
+        let others = self.latest.into_iter().flatten();
+        let mut others = others.filter(|(of, _)| *of != id);
+        let [first, second] = [others.next(), others.next()];
         self.latest = match is_brief(rank) {
-            true => [Some((id, now)), other],
-            false => [other, None],
+            true => [Some((id, now)), first],
+            false => [first, second],
         };
     }
 
@@ -78,8 +78,14 @@ mod tests {
         brief.served(s(3), StreamId(4), old);
         brief.served(s(3), StreamId(1), old);
         assert!(brief.lives(s(11)) && !brief.lives(s(12)));
+        // Bytes of a transfer that goes on, between those of one that is still to become one.
+        brief.served(s(12), StreamId(6), young);
+        brief.served(s(13), StreamId(7), young);
+        brief.served(s(13), StreamId(1), old);
+        brief.served(s(13), StreamId(7), old);
+        assert!(brief.lives(s(21)) && !brief.lives(s(22)));
         let background = rank(StreamClass::Background, 0);
-        brief.served(s(20), StreamId(5), background);
-        assert!(!brief.lives(s(20)));
+        brief.served(s(30), StreamId(5), background);
+        assert!(!brief.lives(s(30)));
     }
 }
