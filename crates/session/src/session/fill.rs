@@ -7,6 +7,7 @@ use mpbond_units::Timestamp;
 use super::Session;
 use super::choose::{Comparison, Scope};
 use super::order::RANKS;
+use crate::config::Idleness;
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
 use crate::subflow::SentFrame;
@@ -146,11 +147,17 @@ impl Session {
                 self.put_stream(id, share, &mut target);
                 let bytes = target.out.len() - before;
                 let rank = self.streams.requeue(rank, id, bytes as u64);
-                if bytes > 0 && self.streams.ready.has_transfers() {
+                if bytes > 0 && self.keeps_queues_short() && self.streams.ready.has_transfers() {
                     self.brief.served(now, id, rank);
                 }
             }
         }
+    }
+
+    /// Whether queues are kept short for short exchanges. Published rules, and schedulers that send
+    /// every byte over every subflow, are left as they are.
+    fn keeps_queues_short(&self) -> bool {
+        self.config.idleness == Idleness::Ours && !self.scheduler.duplicates()
     }
 
     /// Whether the fastest subflow has carried a stream to its end, in its turn among the `streams`

@@ -115,3 +115,27 @@ fn a_class_behind_another_keeps_an_eighth() {
         }
     }
 }
+
+#[test]
+fn published_rules_and_duplicates_do_not_depend_on_short_exchanges() {
+    use SchedulerKind::{Pams, Redundant};
+    for (idleness, scheduler, short) in [
+        (Idleness::Ours, Pams, true),
+        (Idleness::Published, Pams, false),
+        (Idleness::Ours, Redundant, false),
+    ] {
+        let config = SessionConfig {
+            idleness,
+            scheduler,
+            ..SessionConfig::default()
+        };
+        let (mut p, ..) = joined(config);
+        let (long, message) = (p.open(), p.open());
+        pause(&mut p, 200);
+        p.server().write(long, pattern(LONG));
+        pause(&mut p, 1_000);
+        before_answer(&mut p, message);
+        let now = p.now;
+        assert_eq!(p.server().brief.lives(now), short, "{scheduler} {idleness:?}");
+    }
+}
