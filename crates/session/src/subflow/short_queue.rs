@@ -21,6 +21,10 @@ const LEAST_QUEUED: f64 = 3_000.0;
 /// The window has settled within a few round trips.
 const GAIN: f64 = 0.5;
 
+/// A window that was not set for so long begins anew: nothing was sent meanwhile, and the path may
+/// be another one.
+const KEPT: Duration = Duration::from_secs(1);
+
 /// The limit of a subflow.
 #[derive(Debug, Default)]
 pub(crate) struct ShortQueue {
@@ -36,6 +40,9 @@ impl ShortQueue {
     pub(crate) fn on_path(&mut self, now: Timestamp, path: &PathInfo, rate: BitRate, sent: u64) {
         if path.srtt.is_zero() || path.min_rtt.is_zero() {
             return;
+        }
+        if now.since(self.at) > KEPT.max(path.srtt * 2) {
+            self.forget();
         }
         let queued = rate.bytes_per_sec() * AIM.as_secs_f64() + LEAST_QUEUED;
         let Some(window) = self.window else {
@@ -154,6 +161,28 @@ mod tests {
         assert!(share > 0.999, "{share}");
         let (_, queue) = path.settle(&mut limit, 80.0, 50);
         assert!(queue < 0.012, "{queue}");
+    }
+
+    /// Short exchanges go on after an hour in which nothing was sent.
+    #[test]
+    fn a_window_begins_anew_after_a_pause() {
+        let mut path = Path::new(8.0, 0.05);
+        let mut limit = ShortQueue::default();
+        path.base = 0.5;
+        path.settle(&mut limit, 8.0, 20);
+        let info = PathInfo {
+            srtt: Duration::from_millis(50),
+            min_rtt: Duration::from_millis(50),
+            slow_start: true,
+            ..PathInfo::default()
+        };
+        let rate = BitRate::from_mbps(8.0);
+        let hour = Timestamp::from_millis(3_600_000);
+        limit.on_path(hour, &info, rate, 0);
+        assert!(limit.is_full(63_000) && !limit.is_full(62_999));
+        // Slow start, too, begins anew.
+        limit.on_path(hour + info.srtt, &info, rate, 63_000);
+        assert!(limit.is_full(126_000) && !limit.is_full(125_999));
     }
 
     #[test]

@@ -136,6 +136,10 @@ fn published_rules_and_duplicates_do_not_depend_on_short_exchanges() {
         pause(&mut p, 1_000);
         before_answer(&mut p, message);
         let now = p.now;
-        assert_eq!(p.server().brief.lives(now), short, "{scheduler} {idleness:?}");
+        assert_eq!(
+            p.server().brief.lives(now),
+            short,
+            "{scheduler} {idleness:?}"
+        );
     }
 }
