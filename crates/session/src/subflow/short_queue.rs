@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_has_become_longer_keeps_a_fifth_of_its_rate_and_more() {
+    fn a_path_twice_as_long_keeps_a_quarter_of_its_rate() {
         let mut path = Path::new(8.0, 0.05);
         let mut limit = ShortQueue::default();
         path.settle(&mut limit, 8.0, 20);
