@@ -21,8 +21,10 @@ const RECORD_TIME: Duration = Duration::from_millis(12);
 /// Least record while the backlog is long.
 const LEAST_RECORD: u64 = 4_096;
 
-/// The same while queues are short: two full packets of IPv6, with the overhead of the record.
+/// A record's time while queues are short: half of the delay that is aimed at.
 const SHORT_RECORD_TIME: Duration = Duration::from_millis(5);
+
+/// Least record while queues are short: two full packets of IPv6, with the overhead of the record.
 const LEAST_SHORT_RECORD: u64 = 2_820;
 
 /// Most streams of each rank that are searched for urgent bytes.

@@ -19,8 +19,9 @@ const LEAST_SEND_BUFFER: u64 = 64 << 10;
 /// less.
 const LEAST_OF_ALL: u64 = 64 << 20;
 
-/// Maximum number of short exchanges of a rank whose bytes are counted.
-const MAX_BRIEF: usize = 64;
+/// Maximum number of short exchanges of a rank whose bytes are counted: the sum is taken for each
+/// record, and so many make a long backlog.
+const MAX_COUNTED: usize = 64;
 
 /// Streams by number. After a change of what a stream has to send, [`Streams::update`] must be
 /// called.
@@ -184,7 +185,7 @@ impl Streams {
     /// Those of short exchanges.
     pub(super) fn unscheduled_brief(&self) -> u64 {
         let ranks = (0..RANKS).take_while(|rank| is_brief(*rank));
-        let ids = ranks.flat_map(|rank| self.ready.ids_in(rank).take(MAX_BRIEF));
+        let ids = ranks.flat_map(|rank| self.ready.ids_in(rank).take(MAX_COUNTED));
         ids.filter_map(|id| Some(self.get(id)?.listed.unscheduled))
             .sum()
     }
@@ -226,9 +227,8 @@ impl Streams {
         self.ready.ids()
     }
 
-    /// Puts a stream that was taken out of a rank back, if it has more to send. It was given so
-    /// many bytes meanwhile.
-    /// Returns its rank.
+    /// Accounts for bytes given to a stream that was taken out of a rank, and puts it into its rank
+    /// if it has more to send. Returns that rank.
     pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) -> usize {
         let mut now = from;
         if let Some(s) = self.table.get_mut(&id) {
