@@ -6,7 +6,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::order::is_brief;
+use super::order::is_short_exchange;
 use super::reinject;
 use super::timer::Timer;
 use crate::SubflowId;
@@ -28,7 +28,7 @@ const LATE: Duration = Duration::from_millis(50);
 pub(super) enum Scope {
     All,
     /// Short exchanges, where transfers wait as well.
-    Brief,
+    ShortExchanges,
     /// Transfers, where short exchanges wait as well.
     Transfers,
 }
@@ -38,8 +38,8 @@ impl Scope {
     pub(super) fn takes(self, rank: usize) -> bool {
         match self {
             Self::All => true,
-            Self::Brief => is_brief(rank),
-            Self::Transfers => !is_brief(rank),
+            Self::ShortExchanges => is_short_exchange(rank),
+            Self::Transfers => !is_short_exchange(rank),
         }
     }
 }
@@ -90,7 +90,7 @@ impl Session {
             self.timers.stop(Timer::Schedule);
             return None;
         }
-        let interactive = scope == Scope::Brief || self.streams.has_delay_sensitive();
+        let interactive = scope == Scope::ShortExchanges || self.streams.has_delay_sensitive();
         // Copies for a failed subflow that comes back are copies in vain: no store of them at a
         // helper.
         let rescues = || {
@@ -100,14 +100,17 @@ impl Session {
         let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
         // In its turn a transfer has the queues that short exchanges have.
         let has_turn = self.streams.ready.transfer_is_due();
-        let short = scope != Scope::Brief && !has_turn && self.brief.lives(now);
+        let short =
+            scope != Scope::ShortExchanges && !has_turn && self.short_exchanges.is_recent(now);
         self.fill_views(now, passed_over, Bounds { far: bound, short }, views);
         let decision = views.iter().any(|v| v.idle).then(|| {
-            let (all, brief) = (&self.streams, || self.streams.unscheduled_brief());
+            let (all, short) = (&self.streams, || {
+                self.streams.unscheduled_in_short_exchanges()
+            });
             let unscheduled_bytes = match scope {
                 Scope::All => all.unscheduled(),
-                Scope::Brief => brief(),
-                Scope::Transfers => all.unscheduled().saturating_sub(brief()),
+                Scope::ShortExchanges => short(),
+                Scope::Transfers => all.unscheduled().saturating_sub(short()),
             };
             let backlog = Backlog { unscheduled_bytes };
             self.scheduler.decide(now, views, backlog)

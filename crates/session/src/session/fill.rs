@@ -90,7 +90,7 @@ impl Session {
         frames: &'a mut Vec<SentFrame>,
     ) -> Target<'a> {
         let s = &self.subflows[i];
-        let (time, least) = match self.brief.lives(now) {
+        let (time, least) = match self.short_exchanges.is_recent(now) {
             true => (SHORT_RECORD_TIME, LEAST_SHORT_RECORD),
             false => (RECORD_TIME, LEAST_RECORD),
         };
@@ -150,7 +150,7 @@ impl Session {
                 let bytes = target.out.len() - before;
                 let rank = self.streams.requeue(rank, id, bytes as u64);
                 if bytes > 0 && self.keeps_queues_short() && self.streams.ready.has_transfers() {
-                    self.brief.served(now, id, rank);
+                    self.short_exchanges.served(now, id, rank);
                 }
             }
         }

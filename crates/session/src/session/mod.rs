@@ -10,7 +10,7 @@
 //! | [`flow`] | windows both ways, unread bytes, stalled readers |
 //! | [`feedback`] | acknowledgements and reports, and the subflow that carries them |
 //! | [`control`] | control frames of the session as a whole |
-//! | [`brief`] | short exchanges beside transfers |
+//! | [`short_exchanges`] | short exchanges beside transfers |
 //! | [`movement`] | pauses in which no stream bytes move |
 //! | [`health`] | when a subflow is probed, counts as failed, is given up |
 //! | [`reinject`] | which bytes are given to another subflow as well |
@@ -23,7 +23,6 @@
 
 mod ack;
 mod app;
-mod brief;
 mod choose;
 mod control;
 mod error;
@@ -43,6 +42,7 @@ mod receive;
 mod reclass;
 mod reinject;
 mod resume;
+mod short_exchanges;
 mod streams;
 mod subflows;
 mod timer;
@@ -67,7 +67,6 @@ use crate::stats::{SessionStats, StreamStats, SubflowStats};
 use crate::subflow::{HelperDownlink, SentFrame, Subflow};
 use crate::wire::Capabilities;
 use crate::{SessionId, StreamClass, StreamId};
-use brief::Brief;
 use control::Control;
 use feedback::Feedback;
 use flow::Flow;
@@ -77,6 +76,7 @@ use movement::Movement;
 pub(crate) use order::Place;
 use reinject::{Reinjection, Work};
 use resume::Resume;
+use short_exchanges::ShortExchanges;
 use streams::Streams;
 use subflows::Subflows;
 use timer::{Deadlines, Timer};
@@ -112,7 +112,7 @@ pub struct Session {
     scheduler: Box<dyn Scheduler + Send>,
     reinjection: Reinjection,
     liveness: Liveness,
-    brief: Brief,
+    short_exchanges: ShortExchanges,
     movement: Movement,
     resume: Resume,
     /// Deadlines that do not follow from the state of other parts.
@@ -173,7 +173,7 @@ impl Session {
             scheduler: config.scheduler.build(),
             reinjection: Reinjection::new(&config.reinjection),
             liveness: Liveness::default(),
-            brief: Brief::default(),
+            short_exchanges: ShortExchanges::default(),
             movement: Movement::default(),
             resume: Resume::new(config.resume_for),
             timers: Deadlines::default(),
@@ -214,7 +214,7 @@ impl Session {
     /// The kernel's view of the near hop. Call it before `poll_transmit` when the last view is
     /// older than a few milliseconds and data is flowing.
     pub fn handle_path(&mut self, now: Timestamp, id: SubflowId, info: PathInfo) {
-        let short = self.brief.lives(now);
+        let short = self.short_exchanges.is_recent(now);
         if let Some(s) = self.subflows.by_id_mut(id) {
             s.on_path(now, info, short);
         }

@@ -36,7 +36,7 @@ pub(super) fn rank(class: StreamClass, served: u64) -> usize {
 
 /// Whether a stream in this rank is a short exchange, as far as is known: its class is sensitive to
 /// delay, or it was given little since its last request.
-pub(super) fn is_brief(of: usize) -> bool {
+pub(super) fn is_short_exchange(of: usize) -> bool {
     of <= rank(StreamClass::Bulk, 0)
 }
 
@@ -132,18 +132,18 @@ impl Order {
     }
 
     /// Whether a short exchange waits.
-    pub(super) fn has_brief(&self) -> bool {
-        self.waiting().next().is_some_and(is_brief)
+    pub(super) fn has_short_exchanges(&self) -> bool {
+        self.waiting().next().is_some_and(is_short_exchange)
     }
 
     /// Whether short exchanges wait, and a transfer has its turn before them.
     pub(super) fn transfer_is_due(&self) -> bool {
-        self.has_brief() && self.due().is_some_and(|rank| !is_brief(rank))
+        self.has_short_exchanges() && self.due().is_some_and(|rank| !is_short_exchange(rank))
     }
 
     /// Whether something behind short exchanges waits.
     pub(super) fn has_transfers(&self) -> bool {
-        self.waiting().any(|rank| !is_brief(rank))
+        self.waiting().any(|rank| !is_short_exchange(rank))
     }
 
     /// Number of streams.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::order::{Order, RANKS, is_brief, rank};
+use super::order::{Order, RANKS, is_short_exchange, rank};
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
@@ -183,8 +183,8 @@ impl Streams {
     }
 
     /// Those of short exchanges.
-    pub(super) fn unscheduled_brief(&self) -> u64 {
-        let ranks = (0..RANKS).take_while(|rank| is_brief(*rank));
+    pub(super) fn unscheduled_in_short_exchanges(&self) -> u64 {
+        let ranks = (0..RANKS).take_while(|rank| is_short_exchange(*rank));
         let ids = ranks.flat_map(|rank| self.ready.ids_in(rank).take(MAX_COUNTED));
         ids.filter_map(|id| Some(self.get(id)?.listed.unscheduled))
             .sum()

@@ -92,8 +92,8 @@ impl Session {
             self.put_control(now, out, frames);
             // Bulk goes along when this is the subflow it would have taken anyway.
             if out.len() < CONTROL_BYTES
-                && !self.serves_brief(now)
-                && !self.expresses_brief(now)
+                && !self.serves_apart(now)
+                && !self.expresses_short_exchanges(now)
                 && self.choose(now, Scope::All, 0, views) == Some(i)
             {
                 self.put_data(now, i, Scope::All, views, out, frames);
@@ -102,7 +102,7 @@ impl Session {
                 return Some(i);
             }
         }
-        let apart = self.serves_brief(now);
+        let apart = self.serves_apart(now);
         if apart && self.streams.ready.transfer_is_due() {
             let i = self.put_scope(now, Scope::Transfers, out, frames, views);
             if i.is_some() {
@@ -117,7 +117,7 @@ impl Session {
             reinjection.hedge(now, &mut work);
         }
         let scopes: &[_] = match apart {
-            true => &[Scope::Brief, Scope::Transfers],
+            true => &[Scope::ShortExchanges, Scope::Transfers],
             false => &[Scope::All],
         };
         let mut again = None;
@@ -135,13 +135,13 @@ impl Session {
     }
 
     /// Whether short exchanges wait that are served apart from transfers.
-    fn serves_brief(&self, now: Timestamp) -> bool {
-        self.streams.ready.has_brief() && self.brief.lives(now)
+    fn serves_apart(&self, now: Timestamp) -> bool {
+        self.streams.ready.has_short_exchanges() && self.short_exchanges.is_recent(now)
     }
 
     /// Whether short exchanges wait that an express carries past a helper's queue.
-    fn expresses_brief(&self, now: Timestamp) -> bool {
-        self.streams.ready.has_brief()
+    fn expresses_short_exchanges(&self, now: Timestamp) -> bool {
+        self.streams.ready.has_short_exchanges()
             && self.has_expresses()
             && reinject::express_for(now, &self.subflows).is_some()
     }
@@ -294,14 +294,14 @@ impl Session {
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) -> Option<usize> {
-        let brief = self.has_expresses() && self.streams.ready.has_brief();
+        let short = self.has_expresses() && self.streams.ready.has_short_exchanges();
         let copies = self.uses_expresses();
-        if !brief && !copies {
+        if !short && !copies {
             return None;
         }
         let (i, other) = reinject::express_for(now, &self.subflows)?;
-        if brief {
-            self.put_data(now, i, Scope::Brief, &[], out, frames);
+        if short {
+            self.put_data(now, i, Scope::ShortExchanges, &[], out, frames);
         }
         if copies && out.is_empty() {
             self.put_copies_past(now, i, other, out, frames);

@@ -137,7 +137,7 @@ fn published_rules_and_duplicates_do_not_depend_on_short_exchanges() {
         before_answer(&mut p, message);
         let now = p.now;
         assert_eq!(
-            p.server().brief.lives(now),
+            p.server().short_exchanges.is_recent(now),
             short,
             "{scheduler} {idleness:?}"
         );
