@@ -35,13 +35,6 @@ impl Medium {
         }
     }
 
-    /// Time that a packet of `bytes` occupies the medium, on a link with `rate`.
-    pub fn airtime(&self, rate: BitRate, bytes: u32) -> Duration {
-        let octets = bytes.saturating_add(self.frame_bytes());
-        let sending = rate.time_for(octets.into());
-        sending.saturating_add(self.frame_overhead)
-    }
-
     /// Maximum rate of IP packets in one direction, on a link with `rate`.
     pub fn goodput(&self, rate: BitRate) -> BitRate {
         if self.frame_overhead.is_zero() || rate.bps() == 0 {
@@ -64,19 +57,6 @@ mod tests {
             rate: None,
             frame_overhead: Duration::from_micros(159),
         }
-    }
-
-    #[test]
-    fn airtime_of_data_and_acknowledgements_at_54_mbit_s() {
-        let rate = BitRate::from_mbps(54.0);
-        let us = |bytes| wifi().airtime(rate, bytes).as_secs_f64() * 1e6;
-        let (data, ack) = (us(1500), us(52));
-        assert!((data - 387.0).abs() < 1.0, "{data}");
-        assert!((ack - 172.0).abs() < 1.0, "{ack}");
-        // The gain without ACKs: one for every two packets, one for each.
-        let gain = |acks: f64| acks * ack / data;
-        assert!((gain(0.5) - 0.22).abs() < 0.005, "{}", gain(0.5));
-        assert!((gain(1.0) - 0.45).abs() < 0.01, "{}", gain(1.0));
     }
 
     #[test]
