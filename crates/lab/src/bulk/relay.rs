@@ -40,11 +40,7 @@ impl Relay {
     /// # Errors
     /// When the socket cannot be opened, or the interval is not 100 µs to 100 ms.
     pub fn open(options: RelayOptions) -> Result<Self> {
-        let tick = options.tick.map_or(1000, |tick| tick.as_micros());
-        if !(100..=100_000).contains(&tick) {
-            let why = "the interval of a relay is 100 us to 100 ms".to_owned();
-            return Err(Error::Experiment(why));
-        }
+        options.check()?;
         let what = format_args!("cannot listen at {}", options.listen).to_string();
         let listener = TcpListener::bind(options.listen).doing(what)?;
         Ok(Self { listener, options })
@@ -82,6 +78,19 @@ impl Relay {
 }
 
 impl RelayOptions {
+    /// Checks the interval.
+    ///
+    /// # Errors
+    /// [`Error::Experiment`] that names the allowed intervals.
+    pub fn check(&self) -> Result<()> {
+        let tick = self.tick.map_or(1000, |tick| tick.as_micros());
+        if (100..=100_000).contains(&tick) {
+            return Ok(());
+        }
+        let why = "the interval of a relay is 100 us to 100 ms".to_owned();
+        Err(Error::Experiment(why))
+    }
+
     fn by(&self, mut way: impl Way, from: &TcpStream, to: &TcpStream) -> io::Result<Moved> {
         to.set_nodelay(true)?;
         let start = Instant::now();

@@ -1,6 +1,7 @@
 //! Loads whose use of the machine is measured.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use mpbond_units::{BitRate, duration_text};
 use nix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 
-use crate::bulk::{Copies, Datagrams, Transport};
+use crate::bulk::{Copies, Datagrams, Files, ReceiveOptions, RelayOptions, SendOptions, Transport};
 
 /// Period of a duty cycle.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -22,6 +23,11 @@ const SOURCE_BYTES: usize = 8 << 20;
 /// The file that such a transfer writes, and its size.
 const SINK: &str = "sink";
 const RING: &str = "32 MiB";
+/// Size of a pipe: errors of a program beyond it are not read.
+const MAX_ERRORS_BYTES: u64 = 64 * 1024;
+
+/// Address of options that are checked only.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// One scheme of a file: a load, at each of the file's rates.
 #[derive(Debug, Clone, Deserialize)]
@@ -133,25 +139,49 @@ impl Scheme {
 }
 
 impl Transfer {
+    /// By the checks of the programs, except for a relay, which has only TCP.
     fn complaint(&self) -> Option<String> {
-        let udp = self.transport != Transport::Tcp;
-        if !udp && self.datagrams != Datagrams::Single {
-            return Some("datagrams need the transport udp:BYTES".to_owned());
+        let file = self.copy.map(|copies| Files {
+            path: SINK.into(),
+            copies,
+            ring_bytes: None,
+        });
+        let send = SendOptions {
+            to: ANY,
+            transport: self.transport,
+            datagrams: self.datagrams,
+            file: file.clone(),
+            rate: None,
+            tick: self.tick,
+            bytes: None,
+            duration: Some(PERIOD),
+        };
+        let receive = ReceiveOptions {
+            listen: ANY,
+            transport: self.transport,
+            datagrams: self.taken(),
+            file,
+        };
+        let relay = self.relay.as_ref().map(|relay| RelayOptions {
+            listen: ANY,
+            to: ANY,
+            copies: relay.copy,
+            tick: relay.tick,
+        });
+        if relay.is_some() && self.transport != Transport::Tcp {
+            return Some("a relay needs the transport tcp".to_owned());
         }
-        if udp && self.copy == Some(Copies::One) {
-            return Some("one copy needs the transport tcp".to_owned());
+        let relay = relay.map_or(Ok(()), |relay| relay.check());
+        let all = send.check().and(receive.check()).and(relay);
+        all.err().map(|e| e.to_string())
+    }
+
+    /// Calls by which the receiver takes datagrams.
+    fn taken(&self) -> Datagrams {
+        match self.datagrams {
+            Datagrams::Gso => Datagrams::Gso,
+            Datagrams::Single | Datagrams::Sendmmsg => Datagrams::Single,
         }
-        if let Some(relay) = &self.relay {
-            if udp {
-                return Some("a relay needs the transport tcp".to_owned());
-            }
-            let tick = relay.tick.map_or(1000, |tick| tick.as_micros());
-            if !(100..=100_000).contains(&tick) {
-                return Some("tick of a relay: 100 us to 100 ms".to_owned());
-            }
-        }
-        let tick = (1..=1000).contains(&self.tick.as_millis());
-        (!tick).then(|| "tick: 1 ms to 1 s".to_owned())
     }
 
     fn start(
@@ -161,11 +191,12 @@ impl Transfer {
         folder: &Path,
     ) -> Result<Ends, String> {
         let transport = self.transport.to_string();
-        let (datagrams, taken) = match self.datagrams {
-            Datagrams::Single => ("single", "single"),
-            Datagrams::Sendmmsg => ("sendmmsg", "single"),
-            Datagrams::Gso => ("gso", "gso"),
+        let name = |datagrams| match datagrams {
+            Datagrams::Single => "single",
+            Datagrams::Sendmmsg => "sendmmsg",
+            Datagrams::Gso => "gso",
         };
+        let [datagrams, taken] = [self.datagrams, self.taken()].map(name);
         let common = ["--transport", &transport, "--json"];
         let [source, sink] = [SOURCE, SINK].map(|name| folder.join(name).display().to_string());
         let copies = self.copy.map(name_of);
@@ -250,7 +281,8 @@ impl Running {
         if let Some(logger) = &mut self.logger
             && let Some(status) = logger.ended()?
         {
-            return Err(format!("the processor log ended early: {status}"));
+            let why = logger.reason(&status.to_string());
+            return Err(format!("the processor log ended early: {why}"));
         }
         let Some(Ends {
             sender,
@@ -286,6 +318,7 @@ impl Program {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(|e| e.to_string())?;
         match child.stdout.take() {
@@ -307,8 +340,10 @@ impl Program {
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
         read.map_err(|e| e.to_string())?;
-        let address = line.trim().strip_prefix(words).map(str::to_owned);
-        address.ok_or_else(|| "an end of the transfer could not start".to_owned())
+        match line.trim().strip_prefix(words) {
+            Some(address) => Ok(address.to_owned()),
+            None => Err(self.reason("an end of the transfer could not start")),
+        }
     }
 
     /// Waits for its end, and returns the rest of its output.
@@ -319,8 +354,19 @@ impl Program {
         let status = self.child.wait().map_err(|e| e.to_string())?;
         match status.success() {
             true => Ok(text),
-            false => Err(status.to_string()),
+            false => Err(self.reason(&status.to_string())),
         }
+    }
+
+    /// The last line of its errors after it was ended, or `otherwise`. Each program writes few
+    /// lines, which wait in the pipe until then.
+    fn reason(&mut self, otherwise: &str) -> String {
+        let _ = self.child.kill();
+        let mut text = String::new();
+        if let Some(errors) = self.child.stderr.take() {
+            let _ = errors.take(MAX_ERRORS_BYTES).read_to_string(&mut text);
+        }
+        text.lines().last().unwrap_or(otherwise).to_owned()
     }
 }
 
@@ -397,5 +443,19 @@ mod tests {
         let why = running.finish().unwrap_err();
         assert_eq!(why, "the processor log ended early: exit status: 3");
         assert_eq!(logged("exec sleep 600").finish(), Ok(None));
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_the_last_error() {
+        let program =
+            |script: &str| Program::spawn(Command::new("sh").args(["-c", script])).unwrap();
+        let failed = "echo a >&2; echo 'no port is free' >&2; exit 1";
+        let why = program(failed).address("receives at ").unwrap_err();
+        assert_eq!(why, "no port is free");
+        let why = program("exec sleep 600 >&2 >/dev/null").address("receives at ");
+        assert_eq!(why.unwrap_err(), "an end of the transfer could not start");
+        assert_eq!(program(failed).rest().unwrap_err(), "no port is free");
+        assert_eq!(program("exit 1").rest().unwrap_err(), "exit status: 1");
+        assert_eq!(program("echo all").rest().unwrap(), "all\n");
     }
 }

@@ -192,6 +192,8 @@ fn a_saving_needs_a_fit_run_without_a_load() {
 #[test]
 fn errors_name_the_scheme() {
     let head = "seconds = 20\nrepetitions = 10\n";
+    let of_transfer =
+        |keys: &str| format!("{head}[[scheme]]\nname = \"a\"\ntransfer = {{ {keys} }}\n");
     for (text, words) in [
         (
             format!("seconds = 0\nrepetitions = 1\n{HALF}"),
@@ -218,9 +220,26 @@ fn errors_name_the_scheme() {
             "only one of the two has rates",
         ),
         (
-            format!("{head}[[scheme]]\nname = \"a\"\ntransfer = {{ datagrams = \"gso\" }}\n"),
-            "datagrams need the transport",
+            of_transfer("datagrams = \"gso\""),
+            "need the transport udp:BYTES",
         ),
+        (
+            of_transfer("transport = \"udp:40000\", datagrams = \"gso\""),
+            "scheme \"a\": gso needs datagrams of at most 32000 bytes",
+        ),
+        (
+            of_transfer("transport = \"udp:1472\", copy = \"one\""),
+            "one copy needs the transport tcp",
+        ),
+        (
+            of_transfer("transport = \"udp:1472\", relay = { copy = \"two\" }"),
+            "a relay needs the transport tcp",
+        ),
+        (
+            of_transfer("relay = { copy = \"two\", tick = \"1s\" }"),
+            "100 us to 100 ms",
+        ),
+        (of_transfer("tick = \"2s\""), "1 ms to 1 s"),
         (
             format!("{head}power = {{ profile = \"lte-2012\", mhz = 1.0 }}\n{HALF}"),
             "lte-2012",
