@@ -4,13 +4,13 @@
 //! The processor's use at each rate is an input: the file has that of a phone, since the processor
 //! of this machine is none. It is interpolated between rates.
 
-use mpbond_radio::machine::CoreSample;
 use mpbond_radio::{
     Account, CpuShare, Direction, Hint, Packet, Placement, ProfileError, Profiles, Radio,
 };
 use mpbond_units::{BitRate, Size, Timestamp};
 use serde::Deserialize;
 
+use super::core_power;
 use super::outcome::Outcome;
 use crate::error::Result;
 use crate::report::SheetTable;
@@ -78,6 +78,9 @@ impl Shares {
         if !self.uses.is_sorted_by(|a, b| a.rate < b.rate) {
             return Err("use: rates are in ascending order".to_owned());
         }
+        if self.cases.is_empty() {
+            return Err("case: at least one".to_owned());
+        }
         for (n, case) in self.cases.iter().enumerate() {
             let name = &case.name;
             if self.cases.iter().take(n).any(|other| other.name == *name) {
@@ -88,12 +91,11 @@ impl Shares {
             }
         }
         let profiles = Profiles::shipped().map_err(|e| e.to_string())?;
-        let cpu = profiles.cpu(&self.cpu).map(|_| ());
         let radios = self.cases.iter();
         let radios = radios.map(|case| profiles.radio(&case.radio).map(|_| ()));
-        let all = std::iter::once(cpu).chain(radios);
-        all.collect::<Result<(), ProfileError>>()
-            .map_err(|e| e.to_string())
+        let radios = radios.collect::<Result<(), ProfileError>>();
+        radios.map_err(|e| e.to_string())?;
+        core_power::full_mw(&self.cpu, self.mhz).map(|_| ())
     }
 
     pub(super) fn measure(&self) -> Result<Outcome> {
@@ -140,17 +142,13 @@ impl Shares {
         Ok(outcome)
     }
 
-    fn account(&self, case: &Case) -> Result<CpuShare, ProfileError> {
-        let profiles = Profiles::shipped()?;
-        let cpu = profiles.cpu(&self.cpu)?;
-        let core = |utilisation| CoreSample {
-            core: 0,
-            mhz: Some(self.mhz),
-            utilisation,
-        };
-        let full_mw = cpu.power_mw(&[core(1.0)]) - cpu.power_mw(&[core(0.0)]);
+    fn account(&self, case: &Case) -> Result<CpuShare, String> {
+        let full_mw = core_power::full_mw(&self.cpu, self.mhz)?;
+        let profiles = Profiles::shipped().map_err(|e| e.to_string())?;
+        let cpu = profiles.cpu(&self.cpu).map_err(|e| e.to_string())?;
         let seconds = case.rate.time_for(self.bytes.0).as_secs_f64();
-        let mut radio = Radio::new(profiles.radio(&case.radio)?, Placement::Recorded);
+        let radio = profiles.radio(&case.radio).map_err(|e| e.to_string())?;
+        let mut radio = Radio::new(radio, Placement::Recorded);
         let mut sums = Account::default();
         if let Some(dbm) = case.dbm {
             radio.hint(BEGIN, Hint::Signal(dbm), &mut sums);
@@ -245,5 +243,12 @@ mod tests {
             let why = shares(&text).check().unwrap_err();
             assert!(why.contains(words), "{why}");
         }
+        let mut none = shares(&good);
+        none.cases.clear();
+        assert_eq!(none.check().unwrap_err(), "case: at least one");
+        let mut fast = shares(&good);
+        fast.mhz = 2400.0;
+        let why = fast.check().unwrap_err();
+        assert!(why.contains("has 200 to 1600 MHz"), "{why}");
     }
 }

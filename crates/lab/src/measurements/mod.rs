@@ -3,6 +3,7 @@
 
 mod busy;
 mod child;
+mod core_power;
 mod cpu;
 mod cpu_share;
 mod handover;

@@ -17,12 +17,11 @@ mod soaker;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mpbond_radio::machine::CoreSample;
-use mpbond_radio::{ProfileError, Profiles};
 use mpbond_statistics::Sample;
 use mpbond_units::BitRate;
 use serde::Deserialize;
 
+use super::core_power;
 use super::outcome::Outcome;
 use crate::error::Result;
 use crate::report::SheetTable;
@@ -83,15 +82,8 @@ struct Power {
 
 impl Power {
     /// Power of one core at full use, in mW.
-    fn milliwatts(&self) -> Result<f64, ProfileError> {
-        let profiles = Profiles::shipped()?;
-        let cpu = profiles.cpu(&self.profile)?;
-        let core = |utilisation| CoreSample {
-            core: 0,
-            mhz: Some(self.mhz),
-            utilisation,
-        };
-        Ok(cpu.power_mw(&[core(1.0)]) - cpu.power_mw(&[core(0.0)]))
+    fn milliwatts(&self) -> Result<f64, String> {
+        core_power::full_mw(&self.profile, self.mhz)
     }
 }
 
@@ -137,13 +129,24 @@ impl Cpu {
         {
             return Err("rates: 100 kbit/s to 10 Gbit/s".to_owned());
         }
+        if let Some(rate) = repeated(self.rates.iter().copied()) {
+            return Err(format!("rates: {rate} is there twice"));
+        }
         for (n, scheme) in self.schemes.iter().enumerate() {
             if let Some(why) = scheme.complaint() {
                 return Err(format!("scheme \"{}\": {why}", scheme.name));
             }
-            if self.position(&scheme.name) != Some(n) || scheme.name == NONE {
+            if scheme.name == NONE {
+                return Err(format!("scheme \"{NONE}\": that is the run without a load"));
+            }
+            if self.position(&scheme.name) != Some(n) {
                 return Err(format!("there are two schemes \"{}\"", scheme.name));
             }
+        }
+        // With their rates, which follow the names.
+        let loads = self.loads().into_iter().map(|load| load.name);
+        if let Some(name) = repeated(loads) {
+            return Err(format!("there are two loads \"{name}\""));
         }
         for compare in &self.compares {
             let place = |name: &String| {
@@ -159,8 +162,11 @@ impl Cpu {
                 ));
             }
         }
+        if let Some(name) = repeated(self.compared().into_iter().map(|c| c.name)) {
+            return Err(format!("there are two comparisons \"{name}\""));
+        }
         match &self.power {
-            Some(power) => power.milliwatts().map(|_| ()).map_err(|e| e.to_string()),
+            Some(power) => power.milliwatts().map(|_| ()),
             None => Ok(()),
         }
     }
@@ -367,6 +373,18 @@ impl Cpu {
         }
         table
     }
+}
+
+/// The first value that is there twice.
+fn repeated<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Option<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if seen.contains(&value) {
+            return Some(value);
+        }
+        seen.push(value);
+    }
+    None
 }
 
 /// A folder for files of transfers, in memory where there is one: a disk takes its own time.

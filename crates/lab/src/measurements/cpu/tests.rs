@@ -200,6 +200,29 @@ fn errors_name_the_scheme() {
             "seconds: 1 to 600",
         ),
         (format!("{head}{HALF}{HALF}"), "two schemes \"half\""),
+        (
+            format!("{head}[[scheme]]\nname = \"none\"\nduty = 0.5\n"),
+            "scheme \"none\": that is the run without a load",
+        ),
+        (
+            format!("{head}rates = [\"4 Mbit/s\", \"4000 kbit/s\"]\n{TRANSFER}"),
+            "rates: 4 Mbit/s is there twice",
+        ),
+        (
+            format!(
+                "{head}rates = [\"4 Mbit/s\"]\n{TRANSFER}\
+                 [[scheme]]\nname = \"tcp, 4 Mbit/s\"\nduty = 0.5\n"
+            ),
+            "two loads \"tcp, 4 Mbit/s\"",
+        ),
+        (
+            format!("{head}{HALF}{QUARTER}{COMPARE}{COMPARE}"),
+            "two comparisons \"less\"",
+        ),
+        (
+            format!("{head}power = {{ profile = \"cpu-galaxy-s3\", mhz = nan }}\n{HALF}"),
+            "mhz NaN: the processor of cpu-galaxy-s3 has 200 to 1600 MHz",
+        ),
         (format!("{head}{HALF}{COMPARE}"), "no scheme \"quarter\""),
         (
             format!("{head}[[scheme]]\nname = \"a\"\nduty = 1.5\n"),
