@@ -57,12 +57,13 @@ impl Intent {
     }
 
     /// Parameters behind a user name where no credentials are required, so that any name will do.
-    /// It may have commas: parts without `=` are taken for parts of the name, if all are.
+    /// It may have commas: without `=` behind the first comma, the whole user name is the name.
     ///
     /// # Errors
     /// As [`split`](Self::split).
     pub(crate) fn of_any_name(user: &[u8]) -> Result<Self, BadIntent> {
-        match user.contains(&b'=') {
+        let mut behind = user.split(|octet| *octet == b',').skip(1);
+        match behind.any(|part| part.contains(&b'=')) {
             true => Self::split(user).1,
             false => Ok(Self::default()),
         }
@@ -159,6 +160,8 @@ mod tests {
             ("", Ok(Intent::default())),
             ("anna,laptop", Ok(Intent::default())),
             (",", Ok(Intent::default())),
+            ("team=a,laptop", Ok(Intent::default())),
+            ("team=a,class=interactive", Ok(interactive)),
             ("anna,class=interactive", Ok(interactive)),
             ("anna,laptop,class=interactive", Err(BadIntent::Key)),
             ("anna,class=urgent", Err(BadIntent::Class)),
