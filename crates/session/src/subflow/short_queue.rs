@@ -3,8 +3,13 @@
 //!
 //! The rule is that of FAST TCP (Wei et al., IEEE/ACM ToN 2006, equation 11): the window that keeps
 //! a given number of octets in the queue, by the ratio of the least to the present round-trip
-//! time. An error of the least round-trip time or of the rate changes the length of the queue, and
-//! neither fills it nor leaves the path idle for good.
+//! time. An error of the least round-trip time or of the rate changes the length of the queue in
+//! proportion.
+//!
+//! The kernel's least round-trip time is up to five minutes old. A path that has become longer
+//! looks like a queue, and is given less: at twice the delay a quarter of its rate. Where such a
+//! queue lasts, the window is halved for three round trips every 10 s; the round-trip time that is
+//! left then is the least one.
 
 use std::time::Duration;
 
@@ -25,6 +30,13 @@ const GAIN: f64 = 0.5;
 /// be another one.
 const KEPT: Duration = Duration::from_secs(1);
 
+/// A longer queue than aimed at that lasts for so long may be a longer path. BBR looks for its
+/// least round-trip time as rarely as that (Cardwell et al., ACM Queue 2016).
+const DOUBTED_AFTER: Duration = Duration::from_secs(10);
+
+/// Round trips with half of the window: the smoothed round-trip time follows within them.
+const EMPTYING: u32 = 3;
+
 /// The limit of a subflow.
 #[derive(Debug, Default)]
 pub(crate) struct ShortQueue {
@@ -33,6 +45,12 @@ pub(crate) struct ShortQueue {
     at: Timestamp,
     /// Packets have waited since: the window is no longer doubled in slow start.
     has_queued: bool,
+    /// Since when more has waited than is aimed at, or since it was last found out why.
+    long_since: Option<Timestamp>,
+    /// The queue is being emptied until then.
+    emptying: Option<Timestamp>,
+    /// Round-trip time with the queue empty, as found out last.
+    least: Option<Duration>,
 }
 
 impl ShortQueue {
@@ -56,7 +74,12 @@ impl ShortQueue {
         self.at = now;
         let waited = path.srtt.saturating_sub(path.min_rtt);
         self.has_queued |= !path.slow_start || waited > AIM / 2;
-        let ratio = path.min_rtt.as_secs_f64() / path.srtt.as_secs_f64();
+        self.doubt(now, path, rate.time_for(queued as u64) * 2);
+        if self.emptying.is_some() {
+            return;
+        }
+        let least = self.least.unwrap_or_default().max(path.min_rtt);
+        let ratio = least.as_secs_f64() / path.srtt.as_secs_f64();
         let (wanted, gain) = match self.has_queued {
             true => (window * ratio.min(1.0) + queued, GAIN),
             false => (window * 2.0, 1.0),
@@ -68,6 +91,22 @@ impl ShortQueue {
         }
     }
 
+    /// Finds out from time to time whether a queue of more than `long` is a longer path.
+    fn doubt(&mut self, now: Timestamp, path: &PathInfo, long: Duration) {
+        if self.emptying.is_some_and(|until| now >= until) {
+            self.least = Some(path.srtt);
+            self.emptying = None;
+            self.long_since = Some(now);
+        } else if self.emptying.is_some() {
+            return;
+        }
+        if path.srtt.saturating_sub(path.min_rtt) <= long {
+            (self.long_since, self.least) = (None, None);
+        } else if now.since(*self.long_since.get_or_insert(now)) >= DOUBTED_AFTER {
+            self.emptying = Some(now + path.srtt * EMPTYING);
+        }
+    }
+
     /// The time of short queues is over.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
@@ -75,7 +114,12 @@ impl ShortQueue {
 
     /// Whether so many octets in flight are enough.
     pub(crate) fn is_full(&self, in_flight: u64) -> bool {
-        self.window.is_some_and(|window| in_flight as f64 >= window)
+        self.allowed().is_some_and(|most| in_flight as f64 >= most)
+    }
+
+    fn allowed(&self) -> Option<f64> {
+        let part = if self.emptying.is_some() { 0.5 } else { 1.0 };
+        self.window.map(|window| window * part)
     }
 }
 
@@ -105,7 +149,8 @@ mod tests {
         /// Throughput and queueing delay after a number of round trips, with this estimate of the
         /// rate.
         fn settle(&self, limit: &mut ShortQueue, mbps: f64, rounds: u32) -> (f64, f64) {
-            let (mut now, mut rtt, mut used) = (Timestamp::from_millis(1), self.base, 0.0);
+            let (mut rtt, mut used) = (self.base, 0.0);
+            let mut now = limit.at + Duration::from_millis(1);
             for _ in 0..rounds {
                 let path = PathInfo {
                     srtt: Duration::from_secs_f64(rtt),
@@ -114,7 +159,7 @@ mod tests {
                     ..PathInfo::default()
                 };
                 limit.on_path(now, &path, BitRate::from_mbps(mbps), used as u64);
-                used = limit.window.unwrap();
+                used = limit.allowed().unwrap();
                 rtt = self.base.max(used / self.rate);
                 now += Duration::from_secs_f64(rtt * 1.01);
             }
@@ -134,13 +179,33 @@ mod tests {
     }
 
     #[test]
-    fn a_path_twice_as_long_keeps_a_quarter_of_its_rate() {
+    fn a_path_twice_as_long_has_a_quarter_of_its_rate_for_10_s() {
         let mut path = Path::new(8.0, 0.05);
         let mut limit = ShortQueue::default();
         path.settle(&mut limit, 8.0, 20);
         path.base = 0.1;
-        let (share, queue) = path.settle(&mut limit, 8.0, 1_000);
+        let (share, queue) = path.settle(&mut limit, 8.0, 90);
         assert!(share > 0.25 && queue == 0.0, "{share}, {queue}");
+        let (share, queue) = path.settle(&mut limit, 8.0, 60);
+        assert!(share > 0.999 && queue < 0.014, "{share}, {queue}");
+        // Short again: after 10 s its queue is short, too.
+        path.base = 0.05;
+        path.settle(&mut limit, 8.0, 200);
+        let (share, queue) = path.settle(&mut limit, 8.0, 100);
+        assert!(share > 0.999 && queue < 0.014, "{share}, {queue}");
+    }
+
+    /// Others fill a queue of 70 ms.
+    #[test]
+    fn finding_out_why_a_path_is_long_costs_little() {
+        let mut path = Path::new(8.0, 0.12);
+        path.min_rtt = 0.05;
+        let mut limit = ShortQueue::default();
+        path.settle(&mut limit, 8.0, 120);
+        let rounds = 900;
+        let shares = (0..rounds).map(|_| path.settle(&mut limit, 8.0, 1).0);
+        let mean = shares.sum::<f64>() / f64::from(rounds);
+        assert!(mean > 0.97, "{mean}");
     }
 
     #[test]
