@@ -155,6 +155,47 @@ fn nothing_goes_on_an_express_that_gains_less_than_100_ms() {
     assert_eq!((signal, sent(&mut p, express)), (0, (0, 0)));
 }
 
+/// Messages of 200 bytes every 20 ms beside a download through a helper and over a direct path of
+/// 150 ms. They go on the express, which falls silent after 0.3 s.
+#[test]
+fn messages_on_an_express_that_falls_silent_wait_for_less_than_half_a_second() {
+    let mut p = Pair::new(SessionConfig::default());
+    let hops = [hop(5.0, 2), hop(10.0, 25)];
+    let helper = p.join(&hops);
+    p.join(&[hop(1.0, 150)]);
+    p.run(at(500), |_| false);
+    let express = p.join_express(helper, &hops);
+    p.run(at(1_500), |_| false);
+    let (transfer, talk) = (p.open(), p.open());
+    for id in [transfer, talk] {
+        p.client.write(id, "GET /".into());
+    }
+    p.run(at(2_000), |_| false);
+    p.server().write(transfer, pattern(4 << 20));
+    p.run(at(3_500), |_| false);
+    let mut last = (0, p.now);
+    let (mut next, mut longest) = (p.now, Duration::ZERO);
+    p.run(at(6_000), |p| {
+        if p.now >= next && next < at(5_000) {
+            next += Duration::from_millis(20);
+            p.server().write(talk, pattern(200));
+        }
+        let silent = p.now > at(3_800);
+        for l in &mut p.links {
+            l.blackhole |= silent && l.id == express;
+        }
+        let got = p.client_got.get(&talk).map_or(0, |(got, _)| got.len());
+        if got > last.0 {
+            longest = longest.max(p.now.since(last.1));
+            last = (got, p.now);
+        }
+        got == 75 * 200
+    });
+    assert!(sent(&mut p, express).0 > 1_000);
+    assert_eq!(last.0, 75 * 200);
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
+}
+
 #[test]
 fn an_express_whose_helper_is_silent_is_not_relied_on() {
     let (mut p, _, helper, express) = joined(true);
