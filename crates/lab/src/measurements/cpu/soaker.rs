@@ -35,6 +35,9 @@ const PACE_PERCENT: usize = 10;
 /// thread that always runs, a thread of class `SCHED_IDLE` gets one part in 300.
 const CALIBRATION: Duration = Duration::from_secs(60);
 
+/// The processors of the machine that are on, as ranges ("0-3,6").
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+
 /// Idle time of one processor. Aligned so that no two threads write into one cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -43,7 +46,7 @@ struct Idle {
     calibrated: AtomicBool,
 }
 
-/// A running thread on each processor that this process may use.
+/// A running thread on each processor of the machine.
 #[derive(Debug)]
 pub(super) struct Soaker {
     idle: Arc<Vec<Idle>>,
@@ -55,12 +58,16 @@ impl Soaker {
     /// Starts the threads, and waits until each knows its pace.
     ///
     /// # Errors
-    /// One line: a thread cannot be started or placed, or a processor was too busy.
+    /// One line: a thread cannot be started or placed, this process may not use all processors, or
+    /// one of them was too busy.
     pub(super) fn start() -> Result<Self, String> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).map_err(|e| e.to_string())?;
         let processors: Vec<usize> = (0..CpuSet::count())
             .filter(|n| allowed.is_set(*n).unwrap_or(false))
             .collect();
+        // Steal and the use by others are those of the whole machine.
+        let text = std::fs::read_to_string(ONLINE).map_err(|e| format!("{ONLINE}: {e}"))?;
+        check_use(&processors, &text)?;
         let idle: Vec<Idle> = processors.iter().map(|_| Idle::default()).collect();
         let mut soaker = Self {
             idle: Arc::new(idle),
@@ -119,6 +126,24 @@ impl Drop for Soaker {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+    }
+}
+
+/// Checks that `usable` are all processors in the text of [`ONLINE`].
+fn check_use(usable: &[usize], online: &str) -> Result<(), String> {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let [first, last] = [first, last].map(|n| n.parse::<usize>().ok());
+        last?.checked_sub(first?)?.checked_add(1)
+    };
+    let of: Option<usize> = online.trim().split(',').map(count).sum();
+    let of = of.ok_or_else(|| format!("{ONLINE}: not a list of processors"))?;
+    let may_use = usable.len();
+    match may_use >= of {
+        true => Ok(()),
+        false => Err(format!(
+            "this process may use {may_use} of {of} processors; run it without taskset or a cpuset"
+        )),
     }
 }
 
@@ -197,6 +222,19 @@ fn pace(took_ns: &mut [u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_processors_are_needed() {
+        assert_eq!(check_use(&[0, 1], "0-1\n"), Ok(()));
+        assert_eq!(check_use(&[0, 2, 3], "0,2-3\n"), Ok(()));
+        assert_eq!(
+            check_use(&[2, 3], "0-7\n").unwrap_err(),
+            "this process may use 2 of 8 processors; run it without taskset or a cpuset"
+        );
+        for text in ["", "0-", "a", "0 1", "-1", "3-1"] {
+            assert!(check_use(&[0], text).unwrap_err().contains("not a list"));
+        }
+    }
 
     #[test]
     fn interruptions_do_not_change_the_pace() {
