@@ -154,34 +154,72 @@ fn place(processor: usize) -> io::Result<()> {
     sys::sched::become_idle()
 }
 
+/// Idle time from the durations of repetitions.
+#[derive(Debug)]
+struct Account {
+    took_ns: Vec<u64>,
+    window: usize,
+    /// 0 until it is known.
+    pace_ns: u64,
+}
+
+impl Account {
+    fn new() -> Self {
+        Self {
+            took_ns: Vec::with_capacity(WINDOW),
+            window: FIRST_WINDOW,
+            pace_ns: 0,
+        }
+    }
+
+    /// The idle time in a repetition: its duration without interruptions, at the pace known before
+    /// it.
+    fn repeated(&mut self, took_ns: u64) -> u64 {
+        self.took_ns.push(took_ns);
+        self.pace_ns
+    }
+
+    /// Determines the pace after enough repetitions, and returns whether it did.
+    fn renew(&mut self) -> bool {
+        let is_full = self.took_ns.len() == self.window;
+        if is_full {
+            self.pace_ns = pace(&mut self.took_ns);
+            self.took_ns.clear();
+            self.window = WINDOW;
+        }
+        is_full
+    }
+
+    /// The idle time in a determination of the pace, which is no use by others; an interruption of
+    /// it is.
+    fn idle_of_renewal(&self, took_ns: u64) -> u64 {
+        took_ns.min(self.pace_ns)
+    }
+}
+
 /// Repeats the work and adds up idle time, until `stop`.
 fn soak(idle: &Idle, stop: &AtomicBool) {
     let rounds = rounds_of(REPETITION);
-    let mut took_ns: Vec<u64> = Vec::with_capacity(WINDOW);
-    let mut pace_ns = 0;
-    let mut window = FIRST_WINDOW;
+    let mut account = Account::new();
     let mut state = 1;
     let mut before = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         state = work(state, rounds);
         let now = Instant::now();
-        let ns = now.duration_since(before).as_nanos();
-        took_ns.push(u64::try_from(ns).unwrap_or(u64::MAX));
-        // A repetition counts as its duration without interruptions.
-        idle.ns.fetch_add(pace_ns, Ordering::Relaxed);
-        if took_ns.len() == window {
-            pace_ns = pace(&mut took_ns);
-            took_ns.clear();
-            window = WINDOW;
+        let unused = account.repeated(ns(now.duration_since(before)));
+        idle.ns.fetch_add(unused, Ordering::Relaxed);
+        before = now;
+        if account.renew() {
             idle.calibrated.store(true, Ordering::Release);
-            // The determination of the pace is no use by others.
-            let own = u64::try_from(now.elapsed().as_nanos()).unwrap_or_default();
-            idle.ns.fetch_add(own.min(pace_ns), Ordering::Relaxed);
             before = Instant::now();
-        } else {
-            before = now;
+            let own = account.idle_of_renewal(ns(before.duration_since(now)));
+            idle.ns.fetch_add(own, Ordering::Relaxed);
         }
     }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Multiplications in sequence, each of which needs the result of the one before: their duration
@@ -234,6 +272,41 @@ mod tests {
         for text in ["", "0-", "a", "0 1", "-1", "3-1"] {
             assert!(check_use(&[0], text).unwrap_err().contains("not a list"));
         }
+    }
+
+    /// The idle time that a thread of the account counts in repetitions of these durations.
+    fn idle_ns(account: &mut Account, took_ns: impl IntoIterator<Item = u64>) -> u64 {
+        let each = took_ns.into_iter().map(|took| {
+            let idle = account.repeated(took);
+            account.renew();
+            idle
+        });
+        each.sum()
+    }
+
+    #[test]
+    fn interruptions_are_not_idle_time() {
+        let mut account = Account::new();
+        // Nothing counts until the pace is known.
+        assert_eq!(idle_ns(&mut account, vec![40_000; FIRST_WINDOW - 1]), 0);
+        account.repeated(40_000);
+        assert!(account.renew() && !account.renew());
+        assert_eq!(account.idle_of_renewal(3_000), 3_000);
+        assert_eq!(account.idle_of_renewal(900_000), 40_000);
+        // Every tenth repetition is interrupted for 300 us: 100 of 1000 times.
+        let tenth = |n: u64| if n % 10 == 0 { 340_000 } else { 40_000 };
+        let took = || (0..1000).map(tenth);
+        let idle = idle_ns(&mut account, took());
+        assert_eq!(took().sum::<u64>() - idle, 100 * 300_000);
+        // At half the clock frequency: one window until the new pace is known.
+        let rest = WINDOW - 1000;
+        assert_eq!(
+            idle_ns(&mut account, vec![80_000; rest]),
+            rest as u64 * 40_000
+        );
+        let slow = idle_ns(&mut account, vec![80_000; WINDOW]);
+        assert_eq!(slow, WINDOW as u64 * 40_000);
+        assert_eq!(idle_ns(&mut account, vec![80_000; 10]), 800_000);
     }
 
     #[test]

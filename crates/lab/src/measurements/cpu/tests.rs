@@ -1,4 +1,4 @@
-//! Files of measurements, their figures, and one real load.
+//! Files of measurements, and their figures.
 
 use super::*;
 
@@ -271,23 +271,4 @@ fn errors_name_the_scheme() {
         let why = cpu(&text).check().unwrap_err();
         assert!(why.contains(words), "{why}");
     }
-}
-
-/// The upper bound is wide: other programs and tests use the machine meanwhile.
-#[test]
-fn a_real_load_is_seen() {
-    let load: Scheme = toml::from_str("name = \"quarter\"\nduty = 0.25\n").unwrap();
-    let soaker = Soaker::start().unwrap();
-    let load = Load {
-        name: load.name.clone(),
-        scheme: &load,
-        rate: None,
-    };
-    let folder = files().unwrap();
-    let ran = run(&soaker, Some(&load), Duration::from_secs(2), folder.path());
-    let used = ran.unwrap().used;
-    println!("{used:?}: {:.4} of the load", used.own());
-    // The load's time is no idle time, whatever else runs.
-    assert!(used.all > 0.2, "{used:?}");
-    assert!(used.all < soaker.processors() as f64 + 0.01, "{used:?}");
 }
