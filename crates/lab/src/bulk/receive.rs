@@ -120,10 +120,22 @@ fn stream(mut from: &TcpStream, sink: &mut Sink) -> io::Result<Moved> {
 
 fn datagrams(from: &UdpSocket, sink: &mut Sink, patience: Option<Duration>) -> io::Result<Moved> {
     let mut buffer = vec![0; BUFFER_BYTES];
-    let mut start = None;
+    let mut begun = None;
     let (mut bytes, mut last) = (0, Duration::ZERO);
     loop {
-        let taken = from.recv(&mut buffer)?;
+        let (taken, of) = from.recv_from(&mut buffer)?;
+        let (sender, start) = match begun {
+            Some(begun) => begun,
+            None => {
+                // The kernel drops datagrams of others that come later.
+                from.connect(of)?;
+                from.set_read_timeout(patience)?;
+                *begun.insert((of, Instant::now()))
+            }
+        };
+        if of != sender {
+            continue;
+        }
         let data = buffer.get(..taken).unwrap_or_default();
         if let Some(sent) = is_end(data) {
             return Ok(Moved {
@@ -132,13 +144,6 @@ fn datagrams(from: &UdpSocket, sink: &mut Sink, patience: Option<Duration>) -> i
                 lost_bytes: Some(u64::saturating_sub(sent, bytes)),
             });
         }
-        let start = match start {
-            Some(start) => start,
-            None => {
-                from.set_read_timeout(patience)?;
-                *start.insert(Instant::now())
-            }
-        };
         sink.write(data)?;
         bytes += taken as u64;
         last = start.elapsed();

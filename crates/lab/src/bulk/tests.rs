@@ -119,6 +119,22 @@ fn a_transfer_with_a_rate_ends_when_its_time_is_over() {
 }
 
 #[test]
+fn datagrams_of_others_do_not_count() {
+    let [receiver, sender, other] =
+        [(); 3].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+    let to = receiver.local_addr().unwrap();
+    sender.send_to(&[0; 100], to).unwrap();
+    // The first one has arrived; the others wait behind it.
+    receiver.peek(&mut [0]).unwrap();
+    other.send_to(&[0; 100], to).unwrap();
+    other.send_to(&end_of(100), to).unwrap();
+    sender.send_to(&end_of(200), to).unwrap();
+    let patience = Some(Duration::from_secs(60));
+    let received = receive::datagrams(&receiver, &mut file::Sink::Nowhere, patience).unwrap();
+    assert_eq!((received.bytes, received.lost_bytes), (100, Some(100)));
+}
+
+#[test]
 fn silence_of_the_other_end_is_named() {
     let patience = Duration::from_millis(50);
     for transport in ["tcp", "udp:1472"] {
