@@ -52,6 +52,8 @@ pub(crate) struct SendArgs {
 }
 
 /// Receive one transfer of `mpbond traffic send`, and discard it or write it to a file.
+///
+/// There is no authentication: listen where only the sender can connect.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -73,7 +75,8 @@ pub(crate) struct ReceiveArgs {
 
 /// Relay one TCP connection, as a helper does.
 ///
-/// Bytes go from the one who connects to the receiver only.
+/// Bytes go from the one who connects to the receiver only. There is no authentication: listen where
+/// only the sender can connect.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -91,7 +94,7 @@ pub(crate) struct RelayArgs {
     /// Move bytes at most once in this time; at once when not given.
     #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
     tick: Option<Duration>,
-    /// Print one line of JSON.
+    /// Print JSON: a line with the listening address, and at the end one with the result.
     #[arg(long)]
     json: bool,
 }
@@ -107,7 +110,7 @@ struct Common {
     /// Copies between file and socket: two, by read and write; or one, by sendfile and splice.
     #[arg(long, value_enum, default_value_t = CopyCount::Two, requires = "file")]
     copy: CopyCount,
-    /// Print one line of JSON.
+    /// Print JSON: the result in one line. A receiver prints a line with its address first.
     #[arg(long)]
     json: bool,
 }
@@ -158,6 +161,17 @@ impl Common {
 
     fn show(&self, done: &str, moved: &Moved) -> Result<(), Failure> {
         show(self.json, done, moved)
+    }
+}
+
+/// Prints the address that the system has chosen where none was given.
+fn show_address(json: bool, does: &str, address: SocketAddr) -> Result<(), Failure> {
+    match json {
+        true => print(&format!(
+            "{}\n",
+            serde_json::json!({ "listening": address })
+        )),
+        false => print(&format!("{does} at {address}\n")),
     }
 }
 
@@ -215,10 +229,8 @@ impl ReceiveArgs {
             file: self.common.files(self.ring),
         })
         .map_err(failed)?;
-        print(&format!(
-            "receives at {}\n",
-            receiver.address().map_err(failed)?
-        ))?;
+        let address = receiver.address().map_err(failed)?;
+        show_address(self.common.json, "receives", address)?;
         let moved = receiver.receive().map_err(failed)?;
         self.common.show("received", &moved)?;
         Ok(ExitCode::SUCCESS)
@@ -234,7 +246,8 @@ impl RelayArgs {
             tick: self.tick,
         })
         .map_err(failed)?;
-        print(&format!("relays at {}\n", relay.address().map_err(failed)?))?;
+        let address = relay.address().map_err(failed)?;
+        show_address(self.json, "relays", address)?;
         let moved = relay.relay().map_err(failed)?;
         show(self.json, "relayed", &moved)?;
         Ok(ExitCode::SUCCESS)

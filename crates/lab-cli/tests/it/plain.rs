@@ -2,6 +2,7 @@
 //! cost of such transfers.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -37,7 +38,8 @@ fn a_file_is_sent_by_one_copy() {
     let mut output = BufReader::new(receiver.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("receives at ").unwrap();
+    let first: Value = serde_json::from_str(&line).unwrap();
+    let address = first["listening"].as_str().unwrap();
     let send = "--bytes 300kB --file from --copy one --json";
     let mut arguments = vec!["traffic", "send", address];
     arguments.extend(send.split(' '));
@@ -78,6 +80,29 @@ fn wrong_options_of_transfers_are_one_line() {
     let arguments: Vec<&str> = of_clap.split(' ').collect();
     let output = mpbond(folder.path(), &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_relay_prints_json_only() {
+    let folder = tempfile::tempdir().unwrap();
+    // The sender ends without data, so that the receiver gets none.
+    let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = receiver.local_addr().unwrap().to_string();
+    let relay = "traffic relay --listen 127.0.0.1:0 --json --to";
+    let relay: Vec<&str> = relay.split(' ').chain([to.as_str()]).collect();
+    let mut relay = mpbond(folder.path(), &relay)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(relay.stdout.take().unwrap()).lines();
+    let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    let sender = TcpStream::connect(first["listening"].as_str().unwrap()).unwrap();
+    drop(sender);
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    let result: Value = serde_json::from_str(&rest[0]).unwrap();
+    assert_eq!(result["bytes"], 0);
+    assert!(relay.wait().unwrap().success());
 }
 
 const COSTS: &str = r#"

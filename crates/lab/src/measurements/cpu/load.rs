@@ -74,13 +74,13 @@ impl RelayBy {
     /// Starts a relay to `to`, and returns its address.
     fn start(&self, to: &str) -> Result<(Program, String), String> {
         let mut relay = vec!["traffic", "relay", "--listen", "127.0.0.1:0", "--to", to];
-        relay.extend(["--copy", name_of(self.copy)]);
+        relay.extend(["--copy", name_of(self.copy), "--json"]);
         let tick = self.tick.map(|tick| format!("{}us", tick.as_micros()));
         if let Some(tick) = &tick {
             relay.extend(["--tick", tick]);
         }
         let mut relay = Program::start(&relay)?;
-        let address = relay.address("relays at ")?;
+        let address = relay.address()?;
         Ok((relay, address))
     }
 }
@@ -210,7 +210,7 @@ impl Transfer {
             }
         }
         let mut receiver = Program::start(&receive)?;
-        let address = receiver.address("receives at ")?;
+        let address = receiver.address()?;
         let (relay, address) = match &self.relay {
             Some(by) => by.start(&address).map(|(relay, at)| (Some(relay), at))?,
             None => (None, address),
@@ -335,14 +335,18 @@ impl Program {
         self.child.try_wait().map_err(|e| e.to_string())
     }
 
-    /// The address in its first line, after the given words.
-    fn address(&mut self, words: &str) -> Result<String, String> {
+    /// The address in its first line.
+    fn address(&mut self) -> Result<String, String> {
+        #[derive(Deserialize)]
+        struct First {
+            listening: String,
+        }
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
         read.map_err(|e| e.to_string())?;
-        match line.trim().strip_prefix(words) {
-            Some(address) => Ok(address.to_owned()),
-            None => Err(self.reason("an end of the transfer could not start")),
+        match serde_json::from_str::<First>(&line) {
+            Ok(first) => Ok(first.listening),
+            Err(_) => Err(self.reason("an end of the transfer could not start")),
         }
     }
 
