@@ -148,9 +148,8 @@ impl<R: Read> CpuLog<R> {
             self.ahead = None;
             return Err(self.lines.error("time goes backwards"));
         }
-        if let Err(missing) = self.same_shares() {
+        if let Err(reason) = self.same_shares() {
             self.ahead = None;
-            let reason = format!("the sample has no share {missing}: the log is cut");
             return Err(self.error(reason));
         }
         Ok(Some((at, &self.cores)))
@@ -167,18 +166,20 @@ impl<R: Read> CpuLog<R> {
     }
 
     /// # Errors
-    /// The name of a share that the first sample has and this one lacks.
+    /// The difference to the shares of the first sample.
     fn same_shares(&mut self) -> Result<(), String> {
+        let mut own = self.shares.iter().map(|(name, _)| name);
+        let Some(names) = &self.names else {
+            self.names = Some(own.cloned().collect());
+            return Ok(());
+        };
+        if let Some(added) = own.find(|name| !names.contains(name)) {
+            return Err(format!("share {added} is not in the first sample"));
+        }
         let found = |name: &String| self.shares.iter().any(|(n, _)| n == name);
-        match &self.names {
-            Some(names) => match names.iter().find(|name| !found(name)) {
-                Some(missing) => Err(missing.clone()),
-                None => Ok(()),
-            },
-            None => {
-                self.names = Some(self.shares.iter().map(|(name, _)| name.clone()).collect());
-                Ok(())
-            }
+        match names.iter().find(|name| !found(name)) {
+            Some(missing) => Err(format!("the sample has no share {missing}: the log is cut")),
+            None => Ok(()),
         }
     }
 }

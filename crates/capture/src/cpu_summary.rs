@@ -209,6 +209,10 @@ mod tests {
             "it: line 11: file ends inside a line"
         );
         let lines: Vec<&str> = LOG.split_inclusive('\n').collect();
+        assert_eq!(
+            refused(&format!("{LOG}{}", lines[10].replace("other", "late"))),
+            "it: line 12: share late is not in the first sample"
+        );
         // The last line is missing.
         assert_eq!(
             refused(&lines[..10].concat()),
