@@ -88,40 +88,49 @@ pub struct Metered {
     pub error_share: f64,
 }
 
-/// A power log, read whole: intervals with their powers.
-struct Intervals(Vec<(Timestamp, Timestamp, f64)>);
+/// A power log that is read beside a processor log: one interval of it is held.
+struct Meter<R: Read> {
+    log: PowerLog<R>,
+    /// Beginning, end and power of the last interval that was read.
+    interval: (Timestamp, Timestamp, f64),
+}
 
-impl Intervals {
-    fn read<R: Read>(file: &str, from: R) -> Result<Self, CaptureError> {
-        /// Maximum number of lines: an hour of a meter with 5000 samples a second.
-        const MAX_LINES: usize = 20_000_000;
+impl<R: Read> Meter<R> {
+    fn new(file: &str, from: R) -> Result<Self, CaptureError> {
         let mut log = PowerLog::new(file, from)?;
-        let mut all = Vec::new();
-        let mut before = None;
-        while let Some((at, mw)) = log.next()? {
-            if let Some(before) = before {
-                all.push((before, at, mw));
-            }
-            before = Some(at);
-            if all.len() > MAX_LINES {
-                return Err(log.lines.error(format!("more than {MAX_LINES} lines")));
-            }
-        }
-        match all.is_empty() {
-            true => Err(log.lines.error("fewer than two lines")),
-            false => Ok(Self(all)),
+        match (log.next()?, log.next()?) {
+            (Some((begin, _)), Some((end, mw))) => Ok(Self {
+                log,
+                interval: (begin, end, mw),
+            }),
+            _ => Err(log.lines.error("fewer than two lines")),
         }
     }
 
-    /// Energy in mJ and time in seconds of the part between two instants.
-    fn between(&self, from: Timestamp, to: Timestamp) -> (f64, f64) {
-        let first = self.0.partition_point(|(_, end, _)| *end <= from);
-        let rest = self.0.iter().skip(first);
-        let within = rest.take_while(|(begin, _, _)| *begin < to);
-        within.fold((0.0, 0.0), |(mj, seconds), (begin, end, mw)| {
-            let part = (*end).min(to).since((*begin).max(from)).as_secs_f64();
-            (mj + mw * part, seconds + part)
-        })
+    /// Reads the next interval; `false` at the end of the log.
+    fn advance(&mut self) -> Result<bool, CaptureError> {
+        let Some((end, mw)) = self.log.next()? else {
+            return Ok(false);
+        };
+        self.interval = (self.interval.1, end, mw);
+        Ok(true)
+    }
+
+    /// Energy in mJ and time in seconds of the part between two instants. Parts are asked for in
+    /// their order.
+    fn between(&mut self, from: Timestamp, to: Timestamp) -> Result<(f64, f64), CaptureError> {
+        let (mut mj, mut seconds) = (0.0, 0.0);
+        loop {
+            let (begin, end, mw) = self.interval;
+            if begin < to && end > from {
+                let part = end.min(to).since(begin.max(from)).as_secs_f64();
+                mj += mw * part;
+                seconds += part;
+            }
+            if end >= to || !self.advance()? {
+                return Ok((mj, seconds));
+            }
+        }
     }
 }
 
@@ -137,7 +146,7 @@ pub fn metered<C: Read, P: Read>(
     cpu: &CpuParameters,
     base_mw: f64,
 ) -> Result<Metered, CaptureError> {
-    let power = Intervals::read(power_file, power_from)?;
+    let mut power = Meter::new(power_file, power_from)?;
     let mut log = CpuLog::new(cpu_file, cpu_from)?;
     let mut before: Option<Timestamp> = None;
     let (mut model_mj, mut meter_mj) = (0.0, 0.0);
@@ -146,7 +155,7 @@ pub fn metered<C: Read, P: Read>(
         let cores = cores.to_vec();
         fits(&log, cpu, &cores)?;
         if let Some(before) = before {
-            let (mj, seconds) = power.between(before, at);
+            let (mj, seconds) = power.between(before, at)?;
             meter_mj += mj;
             covered += seconds;
             model_mj += (cpu.power_mw(&cores) + base_mw) * seconds;
@@ -154,6 +163,8 @@ pub fn metered<C: Read, P: Read>(
         }
         before = Some(at);
     }
+    // A log that is damaged later is refused, too.
+    while power.advance()? {}
     if logged <= 0.0 {
         return Err(log.error("fewer than two samples"));
     }
@@ -200,6 +211,24 @@ mod tests {
     }
 
     #[test]
+    fn a_power_log_may_begin_late_and_have_many_lines_in_a_sample() {
+        // From 10.05 s to 12 s, 100 times a second, with 500 mW and then, from 11 s, 1000 mW.
+        let line = |n: u32| {
+            format!(
+                "{}.{:02},{}\n",
+                n / 100,
+                n % 100,
+                if n > 1100 { 1000 } else { 500 }
+            )
+        };
+        let power: String = (1005..=1200).map(line).collect();
+        let m = compared(CPU, &format!("{POWER_LOG_HEADER}\n{power}")).unwrap();
+        assert!((m.seconds - 1.95).abs() < 1e-9, "{m:?}");
+        let mean = (0.95 * 500.0 + 1000.0) / 1.95;
+        assert!((m.meter_mw - mean).abs() < 1e-9, "{m:?}");
+    }
+
+    #[test]
     fn wrong_logs_are_refused_with_their_place() {
         for (power, words) in [
             ("time_s,mw\n", "power.csv: line 1: expected the columns"),
@@ -220,6 +249,10 @@ mod tests {
                 "power.csv: line 3: expected 2 fields",
             ),
             (&POWER[..POWER.len() - 20], "power.csv covers"),
+            (
+                &format!("{POWER}20,1000\n19,1000\n"),
+                "power.csv: line 7: time goes backwards",
+            ),
             (
                 "time_s,power_mw\n1,2\n",
                 "power.csv: line 3: fewer than two lines",
