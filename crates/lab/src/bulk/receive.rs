@@ -118,7 +118,12 @@ fn stream(mut from: &TcpStream, sink: &mut Sink) -> io::Result<Moved> {
     })
 }
 
-fn datagrams(from: &UdpSocket, sink: &mut Sink, patience: Option<Duration>) -> io::Result<Moved> {
+/// Counts the datagrams of the first socket that sends one.
+pub(super) fn datagrams(
+    from: &UdpSocket,
+    sink: &mut Sink,
+    patience: Option<Duration>,
+) -> io::Result<Moved> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut begun = None;
     let (mut bytes, mut last) = (0, Duration::ZERO);
