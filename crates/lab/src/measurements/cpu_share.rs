@@ -1,8 +1,8 @@
 //! Share of the processor in the energy of a transfer ("Trimming the Smartphone Network Stack",
 //! section 2.2), by the models of radios and processors.
 //!
-//! The processor's use at each rate is an input: the file has that of a phone, since the processor
-//! of this machine is none. It is interpolated between rates.
+//! The processor's use at each rate is an input: the file has that of a phone, since this machine's
+//! processor is not that of a phone. It is interpolated between rates.
 
 use mpbond_radio::{
     Account, CpuShare, Direction, Hint, Packet, Placement, ProfileError, Profiles, Radio,

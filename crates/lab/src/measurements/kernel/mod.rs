@@ -1,6 +1,6 @@
 //! Time of probes' packets in parts of the kernel (delay measurement paper, section 5.9 and Table
-//! 6), while probes go over a chain of hosts: by trace points at the ends of the parts, and by the
-//! paper's kprobes on the functions, which a kernel may lack.
+//! 6), while probes go over a chain of hosts: by trace points at the ends of the parts, and by
+//! kprobes on the functions of Table 6, which a kernel may lack.
 
 mod functions;
 
@@ -25,7 +25,8 @@ const SERVER: &str = "100.64.78.3";
 /// First hop of the chain: played in user space, or a veth pair, whose driver calls netif_rx.
 const PLAYED: &str = "bus:200 Mbit/s:0ms";
 const WIRE: &str = "bus:wire";
-/// Parts by their names in `mpbond trace net`, and the corresponding functions of the paper.
+/// Parts by their names in `mpbond trace net`, and the corresponding functions of the delay
+/// measurement paper.
 const PARTS: [(&str, &str); 5] = [
     ("queue", "dev_queue_xmit, until the driver is asked"),
     ("driver-out", "dev_queue_xmit, the driver"),
@@ -160,16 +161,9 @@ fn take_parts(parts: &[Part], outcome: &mut Outcome) {
                else this machine sends is in it. run-queue and copy are of readers, some of \
                which the links are"
             .to_owned(),
-        header: [
-            "part",
-            "of the paper's",
-            "packets",
-            "mean",
-            "median",
-            "99 %",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+        header: ["part", "functions", "packets", "mean", "median", "99 %"]
+            .map(str::to_owned)
+            .to_vec(),
         words: vec![0, 1],
         ..SheetTable::default()
     };
