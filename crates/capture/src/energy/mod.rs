@@ -328,7 +328,8 @@ fn cpu_log<R: Read>(
     let mut log = CpuLog::of(source)?;
     while let Some((at, cores)) = log.next()? {
         let cores = cores.to_vec();
-        fits(&log, &cpu, &cores)?;
+        // Not a damaged file: what has been counted is not of this phone.
+        fits(&log, &cpu, &cores).map_err(|e| EnergyError::Options(e.to_string()))?;
         accounts.counted += 1;
         accounts.all.cpu_sample(at + LEAD, id, &cores);
     }

@@ -95,3 +95,22 @@ fn energy_of_networking_is_without_the_background() {
     let words = "idle.csv: line 3: sample of another phone: core 0 at 2457 MHz";
     assert!(why.contains(words), "{why}");
 }
+
+#[test]
+fn a_report_refuses_a_log_of_another_phone() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |text: &str| std::fs::write(folder.path().join("cpu.csv"), text).unwrap();
+    let arguments = ["energy", "cpu.csv", "--profile", "galaxy-s3"];
+    let energy = || mpbond(folder.path(), &arguments).output().unwrap();
+    // Its first samples fit.
+    write(&LOG.replace("12.0,core,0,1400", "12.0,core,0,2457"));
+    let why = refused(&energy());
+    let words = "cpu.csv: line 7: sample of another phone: core 0 at 2457 MHz";
+    assert!(why.contains(words), "{why}");
+    // A cut one is counted.
+    write(&LOG[..LOG.len() - 3]);
+    let output = energy();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("INCOMPLETE: "), "{text}");
+}
