@@ -119,9 +119,9 @@ pub(crate) fn energy(arguments: &EnergyArgs) -> Result<ExitCode> {
         backgrounds_mw: Vec::new(),
     };
     for background in &arguments.background {
-        let (file, device) = match background.split_once('=') {
-            Some((file, device)) => (file, Some(device)),
-            None => (background.as_str(), None),
+        let (file, device) = match background.rsplit_once('=') {
+            Some(parts) if !Path::new(background).exists() => (parts.0, Some(parts.1)),
+            _ => (background.as_str(), None),
         };
         let mw = background_mw(input(Path::new(file))?, device, &options, &profiles)?;
         let device = device.map(str::to_owned);

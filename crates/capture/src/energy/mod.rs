@@ -4,7 +4,7 @@ mod capture;
 mod local;
 mod options;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::time::Duration;
 
@@ -96,6 +96,7 @@ pub fn run<R: Read>(
                 .push(format!("{}: nothing to account", input.name));
         }
     }
+    accounts.check_backgrounds()?;
     Ok(accounts.finish())
 }
 
@@ -106,6 +107,8 @@ struct Accounts<'a> {
     all: Collaboration,
     devices: BTreeMap<String, DeviceId>,
     interfaces: BTreeMap<(String, String), InterfaceId>,
+    /// Devices with a processor log.
+    logged: BTreeSet<String>,
     counted: u64,
     incomplete: Vec<String>,
     notes: Vec<String>,
@@ -122,6 +125,7 @@ impl<'a> Accounts<'a> {
             all: Collaboration::new(Placement::Recorded),
             devices: BTreeMap::new(),
             interfaces: BTreeMap::new(),
+            logged: BTreeSet::new(),
             counted: 0,
             incomplete: Vec::new(),
             notes: Vec::new(),
@@ -233,6 +237,30 @@ impl<'a> Accounts<'a> {
         self.all.packet(at + LEAD, id, Packet { direction, bytes });
     }
 
+    /// Checks that every background is used.
+    fn check_backgrounds(&self) -> Result<(), EnergyError> {
+        let mut known = BTreeSet::new();
+        for (device, _) in &self.options.backgrounds_mw {
+            let (whose, remedy) = match device {
+                Some(name) => (format!("device \"{name}\""), "give one with --cpu-of"),
+                None => (
+                    "the device without a name".to_owned(),
+                    "give one, or name the device: --background FILE=DEVICE",
+                ),
+            };
+            let device = device.as_deref().unwrap_or(DEVICE);
+            let why = if !known.insert(device) {
+                format!("--background: two logs of {whose}; give one")
+            } else if !self.logged.contains(device) {
+                format!("--background: no processor log of {whose}; {remedy}")
+            } else {
+                continue;
+            };
+            return Err(EnergyError::Options(why));
+        }
+        Ok(())
+    }
+
     fn finish(self) -> EnergyReport {
         let mut report = self.all.finish(Timestamp::ZERO);
         report.incomplete = self.incomplete;
@@ -322,6 +350,7 @@ fn cpu_log<R: Read>(
         )));
     }
     let id = accounts.device(device)?;
+    accounts.logged.insert(device.to_owned());
     let cpu = accounts.all.processor(id).cloned().ok_or_else(|| {
         EnergyError::Options(format!("{name}: profile \"{profile}\" has no processor"))
     })?;

@@ -114,3 +114,42 @@ fn a_report_refuses_a_log_of_another_phone() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("INCOMPLETE: "), "{text}");
 }
+
+#[test]
+fn each_background_is_of_a_device_with_a_processor_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text| std::fs::write(folder.path().join(name), text).unwrap();
+    write("cpu.csv", LOG);
+    write("idle.csv", IDLE);
+    write("idle=s3.csv", IDLE);
+    let energy = |more: &str| {
+        let mut arguments = vec!["energy", "cpu.csv", "--profile", "galaxy-s3"];
+        arguments.extend(more.split_ascii_whitespace());
+        mpbond(folder.path(), &arguments).output().unwrap()
+    };
+    for (more, words) in [
+        (
+            "--background idle.csv=watch",
+            "no processor log of device \"watch\"; give one with --cpu-of",
+        ),
+        (
+            "--background idle.csv --cpu-of cpu.csv=phone",
+            "no processor log of the device without a name; give one, or name the device",
+        ),
+        (
+            "--background idle.csv --background idle=s3.csv",
+            "two logs of the device without a name; give one",
+        ),
+    ] {
+        let why = refused(&energy(more));
+        assert!(why.contains(words), "{why}");
+    }
+    for more in [
+        "--background idle=s3.csv",
+        "--background idle=s3.csv=phone --cpu-of cpu.csv=phone",
+    ] {
+        let output = energy(more);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{more}: {errors}");
+    }
+}
