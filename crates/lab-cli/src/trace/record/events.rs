@@ -82,17 +82,21 @@ const GROUPS: [Group; 10] = [
         name: "syscalls",
         events: &["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"],
     },
-    // Those that are defined in kprobe_events.
     Group {
         name: "kprobes",
-        events: &["kprobes"],
+        events: &[KPROBES],
     },
 ];
 
-/// The group of this name, or every group for "all".
+/// The events that are defined in kprobe_events: none, unless somebody has defined some.
+const KPROBES: &str = "kprobes";
+
+/// The group of this name, or every group but kprobes for "all".
 pub(crate) fn group(name: &str) -> Result<Vec<Group>, String> {
     if name == "all" {
-        return Ok(GROUPS.to_vec());
+        let mut all = GROUPS.to_vec();
+        all.retain(|group| group.name != KPROBES);
+        return Ok(all);
     }
     match GROUPS.iter().find(|g| g.name == name) {
         Some(group) => Ok(vec![*group]),
@@ -100,5 +104,32 @@ pub(crate) fn group(name: &str) -> Result<Vec<Group>, String> {
             let names: Vec<&str> = GROUPS.iter().map(|g| g.name).collect();
             Err(format!("the groups are {} and all", names.join(", ")))
         }
+    }
+}
+
+/// The error where none of the events asked for can be recorded.
+pub(super) fn none_of(missing: &[&str]) -> String {
+    match missing {
+        [KPROBES] => "no kprobe is defined in kprobe_events of tracefs".to_owned(),
+        _ => format!(
+            "this kernel has none of the events asked for: {}",
+            missing.join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kprobes_are_recorded_only_when_they_are_named() {
+        let names = |of| group(of).unwrap().into_iter().map(|g| g.name);
+        assert_eq!(names("all").count(), GROUPS.len() - 1);
+        assert!(names("all").all(|name| name != "kprobes"));
+        assert_eq!(names("kprobes").collect::<Vec<_>>(), ["kprobes"]);
+        assert!(group("kprobe").unwrap_err().contains("syscalls, kprobes"));
+        assert!(none_of(&["kprobes"]).starts_with("no kprobe is defined"));
+        assert!(none_of(&["block/a", "kprobes"]).ends_with("block/a, kprobes"));
     }
 }

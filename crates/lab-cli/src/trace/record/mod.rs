@@ -51,8 +51,8 @@ pub(crate) struct RecordArgs {
     /// Duration; without it, until the program ends or until Ctrl-C.
     #[arg(long, short, value_name = "TIME", value_parser = span)]
     duration: Option<Duration>,
-    /// Groups of events: sched, irq, timer, power, block, net, tcp, binder, syscalls, kprobes
-    /// (those in tracefs' kprobe_events), or all.
+    /// Groups of events: sched, irq, timer, power, block, net, tcp, binder, syscalls; all for
+    /// these; and kprobes, the events defined in tracefs' kprobe_events.
     #[arg(
         long,
         value_name = "GROUP",
@@ -114,10 +114,7 @@ impl RecordArgs {
         instance.prepare(self.buffer).map_err(lacks)?;
         let (enabled, missing) = instance.enable(groups).map_err(lacks)?;
         if enabled.is_empty() {
-            return Err(lacks(format!(
-                "this kernel has none of the events asked for: {}",
-                missing.join(", ")
-            )));
+            return Err(lacks(events::none_of(&missing)));
         }
         if !missing.is_empty() {
             eprintln!(
