@@ -75,8 +75,8 @@ pub(crate) struct ReceiveArgs {
 
 /// Relay one TCP connection, as a helper does.
 ///
-/// Bytes go from the one who connects to the receiver only. There is no authentication: listen where
-/// only the sender can connect.
+/// Bytes go from the one who connects to the receiver only. There is no authentication: listen
+/// where only the sender can connect.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
