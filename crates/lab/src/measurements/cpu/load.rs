@@ -454,9 +454,9 @@ mod tests {
         let program =
             |script: &str| Program::spawn(Command::new("sh").args(["-c", script])).unwrap();
         let failed = "echo a >&2; echo 'no port is free' >&2; exit 1";
-        let why = program(failed).address("receives at ").unwrap_err();
+        let why = program(failed).address().unwrap_err();
         assert_eq!(why, "no port is free");
-        let why = program("exec sleep 600 >&2 >/dev/null").address("receives at ");
+        let why = program("exec sleep 600 >&2 >/dev/null").address();
         assert_eq!(why.unwrap_err(), "an end of the transfer could not start");
         assert_eq!(program(failed).rest().unwrap_err(), "no port is free");
         assert_eq!(program("exit 1").rest().unwrap_err(), "exit status: 1");
