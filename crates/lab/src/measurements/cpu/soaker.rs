@@ -294,7 +294,13 @@ mod tests {
         assert_eq!(account.idle_of_renewal(3_000), 3_000);
         assert_eq!(account.idle_of_renewal(900_000), 40_000);
         // Every tenth repetition is interrupted for 300 us: 100 of 1000 times.
-        let tenth = |n: u64| if n % 10 == 0 { 340_000 } else { 40_000 };
+        let tenth = |n: u64| {
+            if n.is_multiple_of(10) {
+                340_000
+            } else {
+                40_000
+            }
+        };
         let took = || (0..1000).map(tenth);
         let idle = idle_ns(&mut account, took());
         assert_eq!(took().sum::<u64>() - idle, 100 * 300_000);
