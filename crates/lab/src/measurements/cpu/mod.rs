@@ -29,10 +29,10 @@ use account::{Counters, Pair, Use, are_fit};
 use load::{Arrived, Running, Scheme};
 use soaker::Soaker;
 
-/// Time for which a load runs before it is measured.
+/// Time for which a load runs before and after it is measured; half of a shorter measurement.
 const WARM: Duration = Duration::from_secs(1);
 /// A short run: one repetition of this duration.
-const QUICK: Duration = Duration::from_secs(1);
+const QUICK: Duration = Duration::from_millis(500);
 /// Name of the run without a load.
 const NONE: &str = "none";
 /// Rates of transfers.
@@ -399,9 +399,10 @@ fn run(
     length: Duration,
     folder: &Path,
 ) -> Result<Ran, String> {
-    let running = load.map(|l| l.scheme.start(l.rate, WARM + length + WARM, folder));
+    let warm = WARM.min(length / 2);
+    let running = load.map(|l| l.scheme.start(l.rate, warm + length + warm, folder));
     let running = running.transpose()?;
-    std::thread::sleep(WARM);
+    std::thread::sleep(warm);
     let start = Instant::now();
     let from = Counters::read(soaker, start);
     std::thread::sleep(length);
