@@ -1,24 +1,10 @@
 //! The command lines of `mpbond cpulog --summary` and `mpbond energy --background`.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
-use crate::programs::LAB;
-
-fn mpbond(folder: &Path, args: &[&str]) -> Command {
-    let mut command = LAB.command(args);
-    command.current_dir(folder);
-    command
-}
-
-fn refused(output: &Output) -> String {
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert_eq!(errors.lines().count(), 1, "{errors}");
-    errors
-}
+use crate::programs::{lab_in, refusal};
 
 const LOG: &str = "time_s,kind,name,mhz,utilisation\n\
     10.0,core,0,1400,0.5\n10.0,share,stack,,0.4\n\
@@ -32,7 +18,7 @@ fn means_of_a_processor_log() {
     let folder = tempfile::tempdir().unwrap();
     let write = |text: &str| std::fs::write(folder.path().join("cpu.csv"), text).unwrap();
     let summary = || {
-        mpbond(folder.path(), &["cpulog", "--summary", "cpu.csv", "--json"])
+        lab_in(folder.path(), &["cpulog", "--summary", "cpu.csv", "--json"])
             .output()
             .unwrap()
     };
@@ -45,13 +31,13 @@ fn means_of_a_processor_log() {
     assert_eq!(means["shares"][0]["name"], "stack");
     assert_eq!(means["shares"][0]["utilisation"], 0.3);
     write(&LOG[..LOG.len() - 3]);
-    let why = refused(&summary());
+    let why = refusal(&summary());
     assert!(
         why.contains("cpu.csv: line 7: file ends inside a line"),
         "{why}"
     );
     write(&LOG.replace("11.0", "9.0"));
-    let why = refused(&summary());
+    let why = refusal(&summary());
     assert!(
         why.contains("cpu.csv: line 4: time goes backwards"),
         "{why}"
@@ -66,7 +52,7 @@ fn energy_of_networking_is_without_the_background() {
     let energy = |more: &str| {
         let mut arguments = vec!["energy", "cpu.csv", "--profile", "galaxy-s3", "--json"];
         arguments.extend(more.split_ascii_whitespace());
-        mpbond(folder.path(), &arguments).output().unwrap()
+        lab_in(folder.path(), &arguments).output().unwrap()
     };
     let share = |output: &Output| -> [f64; 2] {
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -91,7 +77,7 @@ fn energy_of_networking_is_without_the_background() {
         [0.608 - 0.152, idle_mw * 2.0 / 1e3],
     );
     std::fs::write(folder.path().join("idle.csv"), IDLE.replace("1400", "2457")).unwrap();
-    let why = refused(&energy("--background idle.csv"));
+    let why = refusal(&energy("--background idle.csv"));
     let words = "idle.csv: line 3: sample of another phone: core 0 at 2457 MHz";
     assert!(why.contains(words), "{why}");
 }
@@ -101,10 +87,10 @@ fn a_report_refuses_a_log_of_another_phone() {
     let folder = tempfile::tempdir().unwrap();
     let write = |text: &str| std::fs::write(folder.path().join("cpu.csv"), text).unwrap();
     let arguments = ["energy", "cpu.csv", "--profile", "galaxy-s3"];
-    let energy = || mpbond(folder.path(), &arguments).output().unwrap();
+    let energy = || lab_in(folder.path(), &arguments).output().unwrap();
     // Its first samples fit.
     write(&LOG.replace("12.0,core,0,1400", "12.0,core,0,2457"));
-    let why = refused(&energy());
+    let why = refusal(&energy());
     let words = "cpu.csv: line 7: sample of another phone: core 0 at 2457 MHz";
     assert!(why.contains(words), "{why}");
     // A cut one is counted.
@@ -125,7 +111,7 @@ fn each_background_is_of_a_device_with_a_processor_log() {
     let energy = |more: &str| {
         let mut arguments = vec!["energy", "cpu.csv", "--profile", "galaxy-s3"];
         arguments.extend(more.split_ascii_whitespace());
-        mpbond(folder.path(), &arguments).output().unwrap()
+        lab_in(folder.path(), &arguments).output().unwrap()
     };
     for (more, words) in [
         (
@@ -141,7 +127,7 @@ fn each_background_is_of_a_device_with_a_processor_log() {
             "two logs of the device without a name; give one",
         ),
     ] {
-        let why = refused(&energy(more));
+        let why = refusal(&energy(more));
         assert!(why.contains(words), "{why}");
     }
     for more in [

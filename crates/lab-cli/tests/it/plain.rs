@@ -3,26 +3,12 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use mpbond_testing::Need;
 use serde_json::Value;
 
-use crate::programs::LAB;
-
-fn mpbond(folder: &Path, args: &[&str]) -> Command {
-    let mut command = LAB.command(args);
-    command.current_dir(folder);
-    command
-}
-
-fn refused(output: &Output) -> String {
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert_eq!(errors.lines().count(), 1, "{errors}");
-    errors
-}
+use crate::programs::{lab_in, refusal};
 
 #[test]
 fn a_file_is_sent_by_one_copy() {
@@ -31,7 +17,7 @@ fn a_file_is_sent_by_one_copy() {
     std::fs::write(folder.path().join("from"), &content).unwrap();
     let receive = "traffic receive --listen 127.0.0.1:0 --file into --copy one --json";
     let receive: Vec<&str> = receive.split(' ').collect();
-    let mut receiver = mpbond(folder.path(), &receive)
+    let mut receiver = lab_in(folder.path(), &receive)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -43,7 +29,7 @@ fn a_file_is_sent_by_one_copy() {
     let send = "--bytes 300kB --file from --copy one --json";
     let mut arguments = vec!["traffic", "send", address];
     arguments.extend(send.split(' '));
-    let sent = mpbond(folder.path(), &arguments).output().unwrap();
+    let sent = lab_in(folder.path(), &arguments).output().unwrap();
     let errors = String::from_utf8_lossy(&sent.stderr);
     assert_eq!(sent.status.code(), Some(0), "{errors}");
     let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
@@ -72,13 +58,13 @@ fn wrong_options_of_transfers_are_one_line() {
         ),
     ] {
         let arguments: Vec<&str> = arguments.split(' ').collect();
-        let output = mpbond(folder.path(), &arguments).output().unwrap();
-        let why = refused(&output);
+        let output = lab_in(folder.path(), &arguments).output().unwrap();
+        let why = refusal(&output);
         assert!(why.contains(words), "{why}");
     }
     let of_clap = "traffic send 127.0.0.1 --bytes 1kB --copy one";
     let arguments: Vec<&str> = of_clap.split(' ').collect();
-    let output = mpbond(folder.path(), &arguments).output().unwrap();
+    let output = lab_in(folder.path(), &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -90,7 +76,7 @@ fn a_relay_prints_json_only() {
     let to = receiver.local_addr().unwrap().to_string();
     let relay = "traffic relay --listen 127.0.0.1:0 --json --to";
     let relay: Vec<&str> = relay.split(' ').chain([to.as_str()]).collect();
-    let mut relay = mpbond(folder.path(), &relay)
+    let mut relay = lab_in(folder.path(), &relay)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -148,7 +134,7 @@ fn an_experiment_measures_what_transfers_cost() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("costs.toml"), COSTS).unwrap();
     let arguments = ["lab", "run", "costs.toml", "--json", "costs.json"];
-    let output = mpbond(folder.path(), &arguments).output().unwrap();
+    let output = lab_in(folder.path(), &arguments).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     let record = std::fs::read(folder.path().join("costs.json"));

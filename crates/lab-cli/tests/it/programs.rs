@@ -6,7 +6,7 @@
 //! built here, once, if it is missing or one of its sources is newer.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -14,6 +14,21 @@ use mpbond_testing::Program;
 
 /// `mpbond-lab`.
 pub const LAB: Program = Program::new(env!("CARGO_BIN_EXE_mpbond-lab"));
+
+/// `mpbond-lab` in a folder.
+pub fn lab_in(folder: &Path, args: &[&str]) -> Command {
+    let mut command = LAB.command(args);
+    command.current_dir(folder);
+    command
+}
+
+/// The one line in which a program refused its input.
+pub fn refusal(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    errors
+}
 
 /// `mpbond`, beside it and not older than its sources.
 pub fn mpbond() -> &'static Path {

@@ -11,22 +11,7 @@ use std::os::fd::AsRawFd;
 /// # Errors
 /// Errors of the kernel.
 pub(crate) fn cut_into(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
-    let value = libc::c_int::from(bytes);
-    // SAFETY: `value` outlives the call, and its true size is given.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_UDP,
-            libc::UDP_SEGMENT,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    set(socket, libc::UDP_SEGMENT, bytes.into())
 }
 
 /// Makes the kernel join received datagrams of one sender and size, which one call then returns
@@ -36,13 +21,17 @@ pub(crate) fn cut_into(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
 /// Errors of the kernel.
 #[cfg(feature = "measurements")]
 pub(crate) fn take_many(socket: &UdpSocket) -> io::Result<()> {
-    let value: libc::c_int = 1;
+    set(socket, libc::UDP_GRO, 1)
+}
+
+/// Sets an option of UDP.
+fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: `value` outlives the call, and its true size is given.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_UDP,
-            libc::UDP_GRO,
+            option,
             (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
