@@ -104,13 +104,12 @@ impl Session {
             scope != Scope::ShortExchanges && !has_turn && self.short_exchanges.is_recent(now);
         self.fill_views(now, passed_over, Bounds { far: bound, short }, views);
         let decision = views.iter().any(|v| v.idle).then(|| {
-            let (all, short) = (&self.streams, || {
-                self.streams.unscheduled_in_short_exchanges()
-            });
+            let all = self.streams.unscheduled();
+            let in_short = || self.streams.unscheduled_in_short_exchanges();
             let unscheduled_bytes = match scope {
-                Scope::All => all.unscheduled(),
-                Scope::ShortExchanges => short(),
-                Scope::Transfers => all.unscheduled().saturating_sub(short()),
+                Scope::All => all,
+                Scope::ShortExchanges => in_short(),
+                Scope::Transfers => all.saturating_sub(in_short()),
             };
             let backlog = Backlog { unscheduled_bytes };
             self.scheduler.decide(now, views, backlog)
