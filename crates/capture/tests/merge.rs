@@ -175,15 +175,19 @@ fn the_result_is_a_capture() {
     }
 }
 
+/// Two sniffers' beacons of one real trace, if the samples are there.
+fn beacon_sets() -> Option<[Sniffer; 2]> {
+    Some([
+        sniffer("derived_wltrace_s0.pcap")?,
+        sniffer("derived_wltrace_s1.pcap")?,
+    ])
+}
+
 #[test]
 fn derived_beacon_sets_agree_with_their_truth() {
-    let (Some(a), Some(b)) = (
-        sniffer("derived_wltrace_s0.pcap"),
-        sniffer("derived_wltrace_s1.pcap"),
-    ) else {
+    let Some(both) = beacon_sets() else {
         return;
     };
-    let both = [a, b];
     let merged = merge(&both, Times::Consensus).unwrap();
     let r = &merged.report;
     assert_eq!((r.inputs[0].frames, r.inputs[1].frames), (282, 247));
@@ -196,17 +200,13 @@ fn derived_beacon_sets_agree_with_their_truth() {
     assert_eq!(r.merged_frames, 313, "{r:?}");
 }
 
-/// The paper's bridging against the fit, on beacons of a real trace: the same transmissions, and
-/// times that differ by the scatter of the beacons.
+/// Bridging by the nearest beacon against the fit, on beacons of a real trace: the same
+/// transmissions, and times that differ by the scatter of the beacons.
 #[test]
 fn both_relations_of_clocks_agree_on_real_beacons() {
-    let (Some(a), Some(b)) = (
-        sniffer("derived_wltrace_s0.pcap"),
-        sniffer("derived_wltrace_s1.pcap"),
-    ) else {
+    let Some(both) = beacon_sets() else {
         return;
     };
-    let both = [a, b];
     let fitted = merge(&both, Times::Main).unwrap();
     let times = |merged: &Merged<'_>| {
         let frames = merged.frames.iter().map(|f| (f.copy, (f.at, f.origins)));

@@ -27,10 +27,11 @@ pub enum Bridging {
     /// By a piecewise linear function of all common frames: least jitter.
     #[default]
     Fit,
-    /// By the closest common frame before it, as if both clocks ran at the same rate from there on:
-    /// equation 5 of the paper.
+    /// By the closest common frame before it, as if both clocks ran at the same rate from there on
+    /// ("Toward Accurate Network Delay Measurement on Android Phones", equation 5).
     Nearest,
-    /// By the closest common frame before it and the skew of the clocks: equation 4.
+    /// By the closest common frame before it and the skew of the clocks (there,
+    /// equation 4).
     NearestSkew,
 }
 

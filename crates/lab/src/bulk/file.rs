@@ -16,7 +16,7 @@ use crate::error::{Doing, Error, Result};
 /// Capacity of the pipe between socket and file: the most that an ordinary user may set.
 pub(super) const PIPE_BYTES: usize = 1 << 20;
 
-/// Where data comes from.
+/// Source of the data that is sent.
 pub(super) enum Source {
     /// Always the same bytes.
     Memory(Vec<u8>),
@@ -105,7 +105,7 @@ impl Source {
     }
 }
 
-/// Where data goes.
+/// Destination of the data that arrives.
 pub(super) enum Sink {
     Nowhere,
     File(Ring),

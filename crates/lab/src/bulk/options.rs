@@ -99,7 +99,7 @@ pub enum Datagrams {
 pub struct Files {
     /// Path of the file.
     pub path: PathBuf,
-    /// How data gets from and into it.
+    /// Copies between the file and the socket.
     pub copies: Copies,
     /// A receiver continues at the beginning after this many bytes, so that long transfers do not
     /// fill the disk. A sender always does so at the end of its file.

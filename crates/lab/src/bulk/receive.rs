@@ -59,7 +59,7 @@ impl Receiver {
     /// Address of the socket.
     ///
     /// # Errors
-    /// When the kernel does not know it.
+    /// Errors of the kernel.
     pub fn address(&self) -> Result<SocketAddr> {
         let address = match &self.socket {
             Socket::Tcp(socket) => socket.local_addr(),
