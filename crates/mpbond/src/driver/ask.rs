@@ -4,23 +4,9 @@ use mpbond_session::{Destination, OpenError, ResetCode, StreamClass, StreamId};
 use tokio::sync::oneshot;
 
 use super::Driver;
+use super::answer::Answer;
 use super::place::Place;
 use crate::memory;
-
-/// What became of a stream whose client waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The destination is reached: [`Driver::attach`] joins the client.
-    Connected,
-    /// The proxy has refused the stream, for this reason; it is forgotten.
-    Refused(ResetCode),
-    /// The proxy has not heard of the stream, which was taken back
-    /// ([`Driver::reclaim_asked`]).
-    Unheard,
-}
-
-/// Where the answer goes.
-pub(super) type Asker = oneshot::Sender<Answer>;
 
 impl Place {
     /// Whether the proxy answers [`ask`](Self::ask).

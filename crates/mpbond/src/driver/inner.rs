@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-use super::ask::{Answer, Asker};
+use super::answer::{Answer, Asker};
 use super::clock::Clock;
 use super::fair_queue::{OPENING, Turn};
 use super::log::TransferLog;

@@ -6,6 +6,7 @@
 //! the results out: a record that arrives is reassembled, written to the application's socket and
 //! acknowledged in one go; only a socket that takes no more is left to its own task.
 
+mod answer;
 mod app_socket;
 mod ask;
 mod class_watch;
@@ -47,9 +48,10 @@ use tracing::{debug, info};
 
 use crate::memory::{self, Account, Full, Memory};
 use crate::rate_limited_log::PeerLog;
+use crate::status::{SessionStatus, TransferStatus};
 
+pub use answer::Answer;
 pub use app_socket::{AppSocket, Client, Tcp, keep_alive, refusal};
-pub use ask::Answer;
 pub use class_watch::ClassWatch;
 pub use clock::Clock;
 pub use fair_queue::FairQueue;
@@ -417,6 +419,28 @@ impl Driver {
     pub fn inspect<T>(&self, f: impl FnOnce(&Session, &Clock, &DeviceId) -> T) -> T {
         let inner = self.shared.borrow();
         f(&inner.session, &inner.clock, &inner.peer)
+    }
+
+    /// State of the session.
+    pub fn status(&self) -> SessionStatus {
+        self.inspect(view::session_status)
+    }
+
+    /// The open streams.
+    pub fn open_transfers(&self) -> Vec<TransferStatus> {
+        let names = self.shared.borrow().names.clone();
+        self.inspect(|session, _, _| {
+            let id = session.id().map(|id| id.to_string()).unwrap_or_default();
+            let name = |s: SubflowId| {
+                let name = names.get(s).map(str::to_owned);
+                name.unwrap_or_else(|| s.to_string())
+            };
+            session
+                .streams()
+                .iter()
+                .map(|s| log::transfer(&id, s, name))
+                .collect()
+        })
     }
 
     /// Ends everything: subflows are closed, and applications' connections reset unless they have

@@ -14,7 +14,7 @@ use mpbond_units::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tracing::debug;
 
-use super::ask::Answer;
+use super::answer::Answer;
 use super::fair_queue::CALL;
 use super::inner::{Inner, with};
 use super::stream_io::{Sink, StreamIo};

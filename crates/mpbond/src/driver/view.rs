@@ -3,34 +3,10 @@
 use std::collections::BTreeMap;
 
 use mpbond_net::DeviceId;
-use mpbond_session::{PathBytes, Session, StreamClass, SubflowId, SubflowState};
+use mpbond_session::{PathBytes, Session, StreamClass, SubflowState};
 
-use super::{Clock, Driver, log};
-use crate::status::{PathShare, SessionStatus, SubflowStatus, TransferStatus};
-
-impl Driver {
-    /// State of the session.
-    pub fn status(&self) -> SessionStatus {
-        self.inspect(session_status)
-    }
-
-    /// The open streams.
-    pub fn open_transfers(&self) -> Vec<TransferStatus> {
-        let names = self.shared.borrow().names.clone();
-        self.inspect(|session, _, _| {
-            let id = session.id().map(|id| id.to_string()).unwrap_or_default();
-            let name = |s: SubflowId| {
-                let name = names.get(s).map(str::to_owned);
-                name.unwrap_or_else(|| s.to_string())
-            };
-            session
-                .streams()
-                .iter()
-                .map(|s| log::transfer(&id, s, name))
-                .collect()
-        })
-    }
-}
+use super::clock::Clock;
+use crate::status::{PathShare, SessionStatus, SubflowStatus};
 
 /// State of a session.
 pub(super) fn session_status(session: &Session, clock: &Clock, peer: &DeviceId) -> SessionStatus {
