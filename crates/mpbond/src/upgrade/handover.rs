@@ -10,8 +10,8 @@ use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::line::{Line, Message};
-use super::{Inherited, MAX_LISTENERS, path_beside};
+use super::line::{Line, MAX_LISTENERS, Message, path_beside};
+use super::predecessor::Inherited;
 
 /// Name of the own socket among the listeners.
 const NAME: &str = "upgrade";
@@ -225,7 +225,7 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
-    use crate::upgrade::take_over;
+    use crate::upgrade::predecessor::take_over;
 
     #[tokio::test]
     async fn listeners_pass_to_a_process_of_the_same_role_once_it_is_ready() {

@@ -1,8 +1,10 @@
-//! Messages with descriptors between an old and a new process (unix(7), SCM_RIGHTS).
+//! Connection between an old and a new process: path of its socket, and messages with descriptors
+//! (unix(7), SCM_RIGHTS).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 use rustix::cmsg_space;
@@ -15,10 +17,18 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
-use super::MAX_LISTENERS;
+/// Maximum number of listeners of a daemon that can be taken over.
+pub(super) const MAX_LISTENERS: usize = 64;
 
 /// Maximum size of a message: the names of all listeners, with room.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
+
+/// Path of the socket for a new process, beside the status socket.
+pub(super) fn path_beside(status_socket: &Path) -> PathBuf {
+    let mut path = status_socket.as_os_str().to_owned();
+    path.push(".upgrade");
+    path.into()
+}
 
 /// Message of either process. Versions of the program differ at its two ends: a field may be added
 /// with a default, none may be removed.

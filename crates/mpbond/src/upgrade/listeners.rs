@@ -10,7 +10,8 @@ use anyhow::Context as _;
 use tokio::net::{TcpListener, UdpSocket};
 use tracing::info;
 
-use super::{Handover, Inherited, Predecessor, take_over};
+use super::handover::Handover;
+use super::predecessor::{Inherited, Predecessor, take_over};
 use crate::metrics;
 use crate::status_socket::StatusSocket;
 

@@ -2,9 +2,9 @@
 //!
 //! A daemon cannot start programs (its sandbox forbids that), so the service manager or a person
 //! starts the new process. It connects to the Unix socket beside the status socket and receives all
-//! listeners ([`Handover::wait`], [`Listeners`]). Once it is ready, the old process accepts nothing
-//! more and serves what is open until that ends; connections that are for the old one are passed on
-//! to it unread ([`passing`]).
+//! listeners ([`handover`], [`Listeners`]). Once it is ready, the old process accepts nothing more
+//! and serves what is open until that ends; connections that are for the old one are passed on to it
+//! unread ([`passing`]).
 
 mod handover;
 mod line;
@@ -13,26 +13,13 @@ mod notify;
 pub(crate) mod passing;
 mod predecessor;
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use handover::{Handover, Successor};
+pub(crate) use handover::Successor;
 pub(crate) use listeners::{Listeners, at};
 pub(crate) use notify::Notify;
 pub(crate) use predecessor::Predecessor;
 
-use predecessor::{Inherited, take_over};
-
 /// Time for which the old process serves open connections, unless configured otherwise: most
 /// downloads and calls end within it.
 pub(crate) const DRAIN: Duration = Duration::from_secs(600);
-
-/// Maximum number of listeners of a daemon that can be taken over.
-const MAX_LISTENERS: usize = 64;
-
-/// Path of the socket for a new process, beside the status socket.
-fn path_beside(status_socket: &Path) -> PathBuf {
-    let mut path = status_socket.as_os_str().to_owned();
-    path.push(".upgrade");
-    path.into()
-}

@@ -10,7 +10,8 @@ use mpbond_net::tls::{Label, Peeked};
 use tokio::net::TcpStream;
 use tracing::debug;
 
-use super::{Predecessor, Successor};
+use super::handover::Successor;
+use super::predecessor::Predecessor;
 use crate::admission::{Door, Visitor};
 
 /// Interval at which an opening that came in parts is looked at again.
@@ -86,7 +87,8 @@ mod tests {
     use super::*;
     use crate::admission::Limits;
     use crate::driver::Clock;
-    use crate::upgrade::{Handover, Inherited, take_over};
+    use crate::upgrade::handover::Handover;
+    use crate::upgrade::predecessor::{Inherited, take_over};
 
     #[tokio::test]
     async fn connections_that_are_passed_on_have_the_limits_of_all_others() {

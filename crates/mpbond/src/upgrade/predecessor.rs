@@ -13,8 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::line::{Line, Message};
-use super::path_beside;
+use super::line::{Line, Message, path_beside};
 
 /// Time within which the old process has to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
