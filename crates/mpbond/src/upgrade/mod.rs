@@ -3,8 +3,8 @@
 //! A daemon cannot start programs (its sandbox forbids that), so the service manager or a person
 //! starts the new process. It connects to the Unix socket beside the status socket and receives all
 //! listeners ([`handover`], [`Listeners`]). Once it is ready, the old process accepts nothing more
-//! and serves what is open until that ends; connections that are for the old one are passed on to it
-//! unread ([`passing`]).
+//! and serves what is open until that ends; connections that are for the old one are passed on to
+//! it unread ([`passing`]).
 
 mod handover;
 mod line;
