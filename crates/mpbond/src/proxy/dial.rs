@@ -14,7 +14,7 @@ use mpbond_net::tcp::{self, TcpError, TcpOptions};
 use mpbond_session::{Destination, ResetCode};
 use tokio::net::TcpStream;
 
-use super::Proxy;
+use super::state::Proxy;
 
 /// Time limit of a connection to an origin.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);

@@ -5,40 +5,38 @@
 
 mod dial;
 mod registry;
+mod state;
 mod worker;
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use mpbond_net::dest::DestinationPolicy;
 use mpbond_net::identity::Identity;
 use mpbond_net::tcp::{self, Tuning};
-use mpbond_net::tls::{Label, MAX_HELLO_BYTES, Purpose, TlsStream, Trust, label_of_hello};
-use mpbond_session::{CloseCode, Hello, SessionConfig, SubflowError, parse_hello};
+use mpbond_net::tls::{MAX_HELLO_BYTES, Purpose, TlsStream, Trust, label_of_hello};
+use mpbond_session::{CloseCode, Hello, SubflowError, parse_hello};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
 use crate::admission::{Door, Limits, Visitor};
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
-use crate::driver::{Clock, TransferLog, say_close};
-use crate::internal::Internal;
-use crate::memory::{self, Memory};
+use crate::driver::say_close;
+use crate::memory::Memory;
 use crate::quota::source;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::reload::{Configured, Reloader};
-use crate::sandbox::{self, Access, Place};
-use crate::status::{MemoryStatus, SandboxStatus, Status};
+use crate::status::{MemoryStatus, Status};
 use crate::stop::DaemonStop;
 use crate::upgrade::{Listeners, Notify, Predecessor, passing};
-use crate::{addresses, descriptors, families, heap, metrics, pairing, random, revocation};
+use crate::{addresses, descriptors, heap, metrics, pairing, revocation};
 
-use registry::Registry;
+use state::Proxy;
 use worker::{Arrival, Order, Worker};
 
 /// Time limit of an enrolment.
@@ -66,58 +64,6 @@ const TRIM_EVERY: Duration = Duration::from_secs(10);
 /// Minimum of free memory worth returning.
 const TRIM_BYTES: u64 = 16 << 20;
 
-/// State shared by all parts of a proxy.
-pub(crate) struct Proxy {
-    identity: Identity,
-    trust: Arc<dyn Trust>,
-    internal: Internal,
-    /// The configuration of the start. What a reload applies may have changed since.
-    config: ProxyConfig,
-    /// Allowed destinations.
-    policy: RwLock<Arc<DestinationPolicy>>,
-    session: SessionConfig,
-    registry: Registry,
-    /// First octets of the ids of its sessions.
-    label: Label,
-    memory: Memory,
-    /// Maximum memory without a configured one.
-    default_memory_bytes: u64,
-    log: TransferLog,
-    clock: Clock,
-    /// Dropped privileges.
-    sandboxed: OnceLock<SandboxStatus>,
-}
-
-impl Proxy {
-    /// Allowed destinations, now.
-    fn policy(&self) -> Arc<DestinationPolicy> {
-        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Puts the destinations and the memory of another configuration in force.
-    fn configure(&self, config: &ProxyConfig) {
-        let policy = Arc::new(policy_of(config));
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
-        let most = config.memory_bytes.unwrap_or(self.default_memory_bytes);
-        self.memory.set_most(most);
-    }
-
-    /// Privileges that it keeps. Accepted connections have their congestion control from the
-    /// listener.
-    fn sandbox(&self) -> sandbox::Plan {
-        let mut plan = sandbox::Plan::default();
-        plan.status_socket(&self.config.status_socket);
-        plan.places.extend(sandbox::for_names());
-        // Enrolment writes both.
-        let trusted = TrustFile::beside(&self.config.identity);
-        let book = EnrolmentBook::beside(&self.config.identity);
-        for file in [trusted.path(), book.path()] {
-            plan.places.extend(Place::around(file, Access::Change));
-        }
-        plan
-    }
-}
-
 /// The beginning of a connection that joins a session.
 const JOIN: passing::Form = passing::Form {
     most_bytes: MAX_HELLO_BYTES,
@@ -137,39 +83,11 @@ pub fn run(
     let config = configured.config.clone();
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), "this proxy");
-    let session = SessionConfig {
-        scheduler: config.scheduler,
-        buffer_delay: config.buffer_delay,
-        reinjection: config.reinjection.into(),
-        idleness: config.idleness,
-        feedback: config.feedback,
-        resume_for: config.resume_for,
-        families: families::routed(None),
-        // A proxy of one service looks nothing up.
-        answers_look_ups: config.serve.is_none(),
-        ..SessionConfig::default()
-    };
-    debug!(families = ?session.families, "address families with a route");
-    let default_memory_bytes = memory::half_of_machine();
     let workers = config
         .workers
         .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
         .unwrap_or(1);
-    let proxy = Arc::new(Proxy {
-        identity,
-        trust,
-        policy: RwLock::new(Arc::new(policy_of(&config))),
-        internal: Internal::read(),
-        session,
-        registry: Registry::default(),
-        label: Label(random::bytes().context("random octets")?),
-        memory: Memory::new(config.memory_bytes.unwrap_or(default_memory_bytes)),
-        default_memory_bytes,
-        log: TransferLog::default(),
-        clock: Clock::start(),
-        sandboxed: OnceLock::new(),
-        config,
-    });
+    let proxy = Arc::new(Proxy::new(config, identity, trust)?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -177,13 +95,6 @@ pub fn run(
     let reloaded = Arc::clone(&proxy);
     let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
     local.block_on(&runtime, serve(proxy, workers, Rc::new(reloader)))
-}
-
-fn policy_of(config: &ProxyConfig) -> DestinationPolicy {
-    DestinationPolicy {
-        allow: config.destinations.allow.clone(),
-        deny: config.destinations.deny.clone(),
-    }
 }
 
 async fn serve(

@@ -16,8 +16,8 @@ use mpbond_session::{CloseCode, Hello, ResetCode, Session, SessionId, SubflowErr
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
-use super::dial::NotReached;
-use super::{Proxy, dial};
+use super::dial::{self, NotReached};
+use super::state::Proxy;
 use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
 use crate::names::{self, NameService, Servers};
 use crate::random;
