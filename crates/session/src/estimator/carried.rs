@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
 
-use super::Average;
+use super::average::Average;
 
 /// Least span of a sample: bursts of a link, and octets behind a lost packet, are a small part.
 const SPAN: Duration = Duration::from_secs(1);

@@ -5,6 +5,7 @@
 //! ([`FarReport`]). Each has an age; between facts an estimate is extrapolated by the throughput
 //! (ADR 0007).
 
+mod average;
 mod carried;
 
 use std::collections::VecDeque;
@@ -14,6 +15,7 @@ use mpbond_units::{BitRate, Timestamp};
 
 use crate::pad::{self, Hop};
 use crate::{BufferDelay, FeedbackRule};
+use average::Average;
 use carried::Carried;
 
 /// The near hop as the kernel sees it now.
@@ -51,10 +53,6 @@ pub struct FarReport {
     pub sojourn: Option<Duration>,
 }
 
-/// Time constant of the moving averages: about what a flow takes to settle after a change of
-/// rate, and short against the seconds for which a helper may run ahead.
-const SMOOTHING: Duration = Duration::from_millis(150);
-
 /// Most that may wait in the near hop's queues, in time: enough that a flow never runs dry between
 /// two ACKs, less than the queues of the links of interest. What waits there cannot be scheduled
 /// any more, and what overflows them is lost.
@@ -90,29 +88,6 @@ const MAX_HELLO_RTT: Duration = Duration::from_millis(500);
 /// Throughput in bytes per second before the first fact. It only orders paths of which nothing is
 /// known.
 const FIRST_GUESS: f64 = 125_000.0;
-
-#[derive(Debug, Clone, Copy)]
-struct Average {
-    bytes_per_sec: f64,
-    at: Timestamp,
-}
-
-impl Average {
-    fn update(slot: &mut Option<Self>, now: Timestamp, sample: f64) {
-        let bytes_per_sec = match *slot {
-            Some(old) => {
-                let age = now.since(old.at).as_secs_f64();
-                let weight = 1.0 - (-age / SMOOTHING.as_secs_f64()).exp();
-                old.bytes_per_sec + weight * (sample - old.bytes_per_sec)
-            }
-            None => sample,
-        };
-        *slot = Some(Self {
-            bytes_per_sec,
-            at: now,
-        });
-    }
-}
 
 /// ACK count as the far end read it.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use mpbond_units::Timestamp;
 
-use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
+use super::decision::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 use crate::SubflowId;
 
 /// A fixed share of the bytes over direct subflows, the rest through helpers, whatever the links

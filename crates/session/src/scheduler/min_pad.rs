@@ -2,7 +2,7 @@
 
 use mpbond_units::Timestamp;
 
-use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
+use super::decision::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 
 /// The idle subflow with the least PAD; never defers while one is idle (MPBond section
 /// 4.3.3, "minPAD").

@@ -2,7 +2,7 @@
 
 use mpbond_units::Timestamp;
 
-use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
+use super::decision::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 
 /// The idle subflow with the least round-trip time of its near hop: Multipath TCP's default, and
 /// MPBond-Naive in the MPBond paper. It regards neither pipes nor helpers' buffers.

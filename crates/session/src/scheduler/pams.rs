@@ -2,7 +2,7 @@
 
 use mpbond_units::Timestamp;
 
-use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
+use super::decision::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 
 /// The pipe-aware multipath scheduler: Algorithm 1 of the MPBond paper (section 4.3.3).
 ///

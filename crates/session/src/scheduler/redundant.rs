@@ -2,7 +2,7 @@
 
 use mpbond_units::Timestamp;
 
-use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
+use super::decision::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 
 /// Every idle subflow carries every byte that has not been acknowledged by then, in order, the
 /// subflow with the least PAD first. Least delay and no gaps, at the pace of the fastest subflow

@@ -2,7 +2,7 @@
 
 use mpbond_units::Timestamp;
 
-use super::{Backlog, Decision, Scheduler, SubflowView, wait};
+use super::decision::{Backlog, Decision, Scheduler, SubflowView, wait};
 use crate::SubflowId;
 
 /// One subflow carries everything: the first to join, and when it is gone the first of those left.

@@ -1,6 +1,11 @@
 //! Tests of the schedulers.
 
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
 use super::*;
+use crate::{HelperId, SubflowId};
 
 /// A subflow with a PAD in ms and a throughput in Mbit/s.
 pub(crate) fn view(id: u32, idle: bool, pad_ms: u64, mbps: f64) -> SubflowView {

@@ -340,6 +340,12 @@ impl Session {
             || self.subflows.iter().any(|s| s.sent.data_bytes > 0)
     }
 
+    /// Time since stream bytes last moved, on any subflow and in either direction; the time itself
+    /// if they never did.
+    pub fn quiet_for(&self, now: Timestamp) -> Duration {
+        self.movement.quiet_for(now)
+    }
+
     /// Every subflow as it stands.
     pub fn subflows(&self, now: Timestamp) -> Vec<SubflowStats> {
         self.subflows.iter().map(|s| s.stats(now)).collect()

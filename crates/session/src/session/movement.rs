@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::{Event, IDLE_LONG, Session};
+use super::event::Event;
+use super::health::IDLE_LONG;
 
 /// When stream bytes last moved, on any subflow and in either direction.
 #[derive(Debug, Default)]
@@ -15,16 +16,13 @@ pub(super) struct Movement {
 impl Movement {
     /// Stream bytes move now. Returns the event if none had for long.
     pub(super) fn moved(&mut self, now: Timestamp) -> Option<Event> {
-        let quiet = now.since(self.last);
+        let quiet = self.quiet_for(now);
         self.last = now;
         (quiet >= IDLE_LONG).then_some(Event::Moving)
     }
-}
 
-impl Session {
-    /// Time since stream bytes last moved, on any subflow and in either direction; the time itself
-    /// if they never did.
-    pub fn quiet_for(&self, now: Timestamp) -> Duration {
-        now.since(self.movement.last)
+    /// Time since stream bytes last moved; the time itself if they never did.
+    pub(super) fn quiet_for(&self, now: Timestamp) -> Duration {
+        now.since(self.last)
     }
 }
