@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use mpbond_units::BitRate;
 
-use super::HORIZON_NS;
 use crate::link::{LinkConfig, Rate};
 use crate::trace::{MahimahiTrace, OPPORTUNITY_BYTES, RateProfile};
 
 const NS_PER_MS: u64 = 1_000_000;
+
+/// Time after which a transfer counts as endless.
+pub(super) const HORIZON_NS: u64 = 24 * 3_600 * 1_000_000_000;
 
 /// Rate that stands for "no limit": no transfer takes a nanosecond at it.
 const UNLIMITED_BPS: u64 = 1_000_000_000_000_000_000;

@@ -20,7 +20,10 @@ use petgraph::Graph;
 use petgraph::algo::dinics;
 use petgraph::graph::NodeIndex;
 
-use super::{Capacity, IdealError, Leg, Route, Topology};
+use super::capacity::Capacity;
+use super::error::IdealError;
+use super::route::{Leg, Route};
+use super::topology::Topology;
 
 /// Slices of one path's time. More make the flow slow to compute: at 400 a
 /// bound takes a fraction of a second.

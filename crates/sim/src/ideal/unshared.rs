@@ -1,7 +1,7 @@
 //! A path without shared media: a fluid through links in a row, computed from one change of a rate
 //! to the next.
 
-use super::Route;
+use super::route::Route;
 
 /// Bits that the route has delivered by `until_ns`, if its first link opens at `begin_ns`.
 ///

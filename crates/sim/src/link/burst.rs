@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::config::probability;
+use super::probability::probability;
 
 /// A channel with a good and a bad state (Gilbert 1960, Elliott 1963). Before
 /// each packet it may change its state; then the packet is lost with that

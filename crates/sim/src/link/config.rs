@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpbond_units::{BitRate, duration_text};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::BurstLoss;
+use super::burst::BurstLoss;
+use super::probability::{optional_probability, probability};
 use crate::trace::{MahimahiTrace, RateProfile};
 
 /// Rate of a link over time.
@@ -269,19 +270,4 @@ impl<R> LinkChange<R> {
             ..Self::default()
         }
     }
-}
-
-pub(super) fn probability<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
-    let p = f64::deserialize(d)?;
-    if (0.0..=1.0).contains(&p) {
-        Ok(p)
-    } else {
-        Err(serde::de::Error::custom(format!(
-            "a probability goes from 0 to 1, not {p}"
-        )))
-    }
-}
-
-fn optional_probability<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
-    probability(d).map(Some)
 }

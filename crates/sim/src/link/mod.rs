@@ -23,6 +23,7 @@ mod group;
 mod hold;
 mod models;
 mod pace;
+mod probability;
 mod rfcomm;
 mod spec;
 mod wifi;

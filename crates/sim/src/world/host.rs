@@ -11,11 +11,10 @@ use mpbond_units::{BitRate, Timestamp};
 
 use super::app::Running;
 use super::line::{
-    CLIENT_FLIGHT, CLIENT_HELLO, Io, Line, RECORD_OVERHEAD, SERVER_FLIGHT, Stage, is_writable,
+    CLIENT_FLIGHT, CLIENT_HELLO, DIAL, Io, Line, RECORD_OVERHEAD, SERVER_FLIGHT, Stage, is_writable,
 };
 use super::net::{Net, Report};
 use super::scenario::Exchange;
-use super::upgrade::DIAL;
 use crate::tcp::{Info, State};
 
 /// End of a session.

@@ -22,6 +22,9 @@ pub(super) const CLIENT_HELLO: u64 = 300;
 pub(super) const SERVER_FLIGHT: u64 = 1_100;
 pub(super) const CLIENT_FLIGHT: u64 = 900;
 
+/// Attempt of connections that are not the manager's: those of a session that takes no new streams.
+pub(super) const DIAL: DialId = DialId(u64::MAX);
+
 /// Stage of an end's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {

@@ -20,28 +20,28 @@ use super::scenario::Scenario;
 use super::sockets::{endpoint_config, helper_config, relay};
 use crate::tcp::Config as Tcp;
 
-/// A manager of all routes, whose session is open.
-pub(super) fn manager(scenario: &Scenario) -> Manager {
-    let start = Timestamp::ZERO;
-    let links = scenario.routes.iter().map(|route| Link {
-        name: route.name.clone(),
-        helper: route.helper,
-        backup: route.backup,
-    });
-    let config = Config {
-        without_proxy: scenario.without_proxy,
-        express_at: scenario.express_at,
-        ..Config::new(links.collect())
-    };
-    let mut manager = Manager::new(config, start);
-    for (route, r) in scenario.routes.iter().enumerate() {
-        manager.handle_link(start, LinkId(route), r.joins_at.is_zero());
-    }
-    manager.handle_session_opened(start);
-    manager
-}
-
 impl World {
+    /// A manager of all routes, whose session is open.
+    pub(super) fn new_manager(scenario: &Scenario) -> Manager {
+        let start = Timestamp::ZERO;
+        let links = scenario.routes.iter().map(|route| Link {
+            name: route.name.clone(),
+            helper: route.helper,
+            backup: route.backup,
+        });
+        let config = Config {
+            without_proxy: scenario.without_proxy,
+            express_at: scenario.express_at,
+            ..Config::new(links.collect())
+        };
+        let mut manager = Manager::new(config, start);
+        for (route, r) in scenario.routes.iter().enumerate() {
+            manager.handle_link(start, LinkId(route), r.joins_at.is_zero());
+        }
+        manager.handle_session_opened(start);
+        manager
+    }
+
     /// The primary's own clock.
     pub(super) fn primary_clock(&self) -> Timestamp {
         self.hosts[0].clock(self.now)

@@ -29,6 +29,7 @@
 mod account;
 mod agenda;
 mod app;
+mod ended;
 mod exchanges;
 mod happenings;
 mod helpers;
@@ -42,6 +43,7 @@ mod net;
 mod outcome;
 mod plain;
 mod random;
+mod renewal;
 mod results;
 mod scenario;
 mod sessions;
@@ -76,11 +78,11 @@ pub(crate) use watch::Served;
 use crate::link::LinkChange;
 use agenda::Agenda;
 use app::{App, Running};
+use ended::Ended;
 use host::{Host, Side, Surroundings};
 use lasting::LastingState;
 use line::{Line, Stage};
 use net::Net;
-use unread::Ended;
 
 /// A link with a longer one-way delay does not count as working: a connection over it takes too
 /// long to make.
@@ -148,7 +150,7 @@ impl World {
             live: Vec::new(),
             up_at: scenario.routes.iter().map(up).collect(),
             moves: vec![0; scenario.routes.len()],
-            manager: manage::manager(&scenario),
+            manager: Self::new_manager(&scenario),
             hosts: [
                 Host::primary(scenario.client.clone()),
                 Host::proxy(scenario.server.clone()),

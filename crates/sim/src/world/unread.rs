@@ -2,37 +2,14 @@
 //! is still delivered, as by `mpbond::driver`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use mpbond_session::{Event, Session};
 use mpbond_units::Timestamp;
 
 use super::World;
 use super::app::App;
+use super::ended::Ended;
 use super::host::Side;
-
-/// Time after which an application that reads nothing is given up, as a connection of a daemon.
-const STALLS_WITHIN: Duration = Duration::from_secs(240);
-
-/// A session that has ended, and is still read from.
-pub(super) struct Ended {
-    side: Side,
-    /// Proxy: number of its process.
-    process: u32,
-    number: u64,
-    session: Session,
-    ended: Timestamp,
-    /// When exchanges last read.
-    taken: BTreeMap<usize, Timestamp>,
-    /// Exchanges that are given up.
-    given_up: BTreeSet<usize>,
-}
-
-impl Ended {
-    fn stalls_at(&self, e: usize) -> Timestamp {
-        *self.taken.get(&e).unwrap_or(&self.ended) + STALLS_WITHIN
-    }
-}
 
 impl World {
     /// Takes over the sessions that hosts have set aside.

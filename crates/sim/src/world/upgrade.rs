@@ -8,13 +8,13 @@
 
 use std::time::Duration;
 
-use mpbond_manager::{DialId, LinkId, Rejoin, RejoinAction, RequestId};
+use mpbond_manager::{LinkId, Rejoin, RejoinAction, RequestId};
 use mpbond_session::{CloseCode, Session};
 use mpbond_units::Timestamp;
 
 use super::World;
 use super::host::{Host, Leaving, Side};
-use super::line::{Line, Stage};
+use super::line::{DIAL, Line, Stage};
 use super::sessions::LEAVING;
 
 /// Time for which an old process serves open connections: the default of a proxy's `drain`.
@@ -26,8 +26,7 @@ const RETIRE_WITHIN: Duration = Duration::from_secs(3_600);
 /// Time for the acknowledgements of the last bytes of such a session.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Attempt and request of connections that are not the manager's.
-pub(super) const DIAL: DialId = DialId(u64::MAX);
+/// Request of connections that are not the manager's.
 const REQUEST: RequestId = RequestId(u64::MAX);
 
 impl Host {
