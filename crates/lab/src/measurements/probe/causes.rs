@@ -11,9 +11,8 @@ use mpbond_systrace::{Event, NetPoint, Payload, Sink};
 use serde::Deserialize;
 
 use super::case::{Case, Clock, Program};
-use super::cell::{AIR_RATE, BUS_RATE, FIRST};
-use super::program::{HTTP_PORT, command, java_answers};
-use super::{MAX_BUSY, QUICK, has_java};
+use super::cell::{AIR_RATE, BUS_RATE, FIRST, MAX_BUSY, QUICK};
+use super::program::{HTTP_PORT, command, has_java, java_answers};
 use crate::error::{Doing, Result};
 use crate::measurements::busy::{self, Busy};
 use crate::measurements::child;

@@ -9,7 +9,14 @@ use mpbond_units::duration_text;
 use super::super::child;
 use super::super::tap::{Passed, passed};
 use super::case::{Case, Clock, Program};
+use super::figures::REPORTS;
 use super::program::{Answer, HTTP_PORT, command, java_answers, native_answers};
+
+/// Probes of each case in a short run.
+pub(super) const QUICK: u32 = 5;
+/// Maximum share of busy processors. Probes, links and a starting Java runtime use up to a third of
+/// two processors.
+pub(super) const MAX_BUSY: f64 = 0.5;
 
 /// Number of first probes that are left out: they load classes, open connections and fill caches.
 pub(super) const FIRST: usize = 3;
@@ -19,7 +26,7 @@ pub(super) const BUS_RATE: &str = "200 Mbit/s";
 
 /// The result of a case at a round trip, in µs.
 pub(super) struct Cell {
-    /// Quantities by name, in the order of [`super::QUANTITIES`], without those that the program's
+    /// Quantities by name, in the order of [`QUANTITIES`](super::figures::QUANTITIES), without those that the program's
     /// clock cannot give.
     pub(super) quantities: Vec<(&'static str, Distribution)>,
     /// Round trips on the network.
@@ -191,7 +198,7 @@ impl Tests {
             least_k.push(d.min - least(All::d_k_us)?);
         }
         let [each_n, each_k, least_n, least_k] = report;
-        let [all_n, all_k, min_n, min_k] = super::REPORTS;
+        let [all_n, all_k, min_n, min_k] = REPORTS;
         Some(Self {
             min: Distribution::of(min)?,
             mean: Distribution::of(mean)?,

@@ -5,11 +5,11 @@
 mod case;
 mod causes;
 mod cell;
+mod figures;
 mod picture;
 mod program;
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
 
 use crate::error::{Doing, Result};
 use crate::report::SheetTable;
@@ -19,16 +19,12 @@ use serde::Deserialize;
 pub(super) use self::causes::Causes;
 
 use self::case::{Case, Program};
-use self::cell::Cell;
+use self::cell::{Cell, MAX_BUSY, QUICK};
+use self::figures::{OF, QUANTITIES, REPORTS, TESTS, key, values};
 use self::picture::{Picture, Shown};
+use self::program::has_java;
 use super::busy::{self, Busy};
 use super::outcome::Outcome;
-
-/// Probes of each case in a short run.
-const QUICK: u32 = 5;
-/// Maximum share of busy processors. Probes, links and a starting Java runtime use up to a third of
-/// two processors.
-const MAX_BUSY: f64 = 0.5;
 
 /// Parameters of the measurement.
 #[derive(Debug, Deserialize)]
@@ -55,48 +51,6 @@ struct Comparison {
     name: String,
     of: String,
     with: String,
-}
-
-/// Equations 1 to 3; Δd_u by the kernel's timestamps, which only a native program asks for; its
-/// outgoing and incoming parts, when the program's clock is Unix time, and the first minus the
-/// second.
-const QUANTITIES: [&str; 7] = [
-    "delta_d",
-    "delta_d_u",
-    "delta_d_k",
-    "delta_d_u_stamps",
-    "delta_d_u_out",
-    "delta_d_u_in",
-    "asymmetry",
-];
-/// Statistics of each quantity, in ms; the last is the interquartile range.
-const OF: [&str; 4] = ["mean", "median", "p99", "iqr"];
-/// Means over tests of several trials, in ms. Inflation is the excess over the mean d_n.
-const TESTS: [&str; 6] = [
-    "test_min",
-    "test_mean",
-    "test_max",
-    "inflation_min",
-    "inflation_mean",
-    "inflation_max",
-];
-
-/// What a test reports, its smallest d_u, minus each d_n and d_k of the test, and minus the
-/// smallest ones (Figure 5).
-const REPORTS: [&str; 4] = [
-    "report_each_d",
-    "report_each_d_u",
-    "report_min_d",
-    "report_min_d_u",
-];
-
-fn key(case: &str, rtt_ms: u32, quantity: &str, of: &str) -> String {
-    format!("{case} at {rtt_ms}: {quantity} {of}_ms")
-}
-
-/// The statistics in the order of [`OF`], in µs.
-fn values(d: &Distribution) -> [f64; 4] {
-    [d.mean, d.median, d.p99, d.p75 - d.p25]
 }
 
 impl Probes {
@@ -345,14 +299,6 @@ impl Tables {
         let has_rows = |t: &SheetTable| !t.rows.is_empty();
         all.into_iter().filter(has_rows).collect()
     }
-}
-
-fn has_java() -> bool {
-    let asked = Command::new("java")
-        .arg("-version")
-        .stderr(Stdio::null())
-        .status();
-    asked.is_ok_and(|s| s.success())
 }
 
 fn mean(d: &Distribution) -> String {

@@ -5,8 +5,8 @@ use mpbond_plot::{BoxChart, BoxRow, Chart, Form, Point, Series};
 use mpbond_probe::Distribution;
 use serde::Deserialize;
 
-use super::REPORTS;
 use super::cell::Cell;
+use super::figures::REPORTS;
 
 /// Kind of chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -144,6 +144,15 @@ pub(super) fn native_answers(text: &str) -> Vec<Option<Answer>> {
     lines.map(answer).collect()
 }
 
+/// Whether a Java runtime is installed.
+pub(super) fn has_java() -> bool {
+    let asked = Command::new("java")
+        .arg("-version")
+        .stderr(Stdio::null())
+        .status();
+    asked.is_ok_and(|s| s.success())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
