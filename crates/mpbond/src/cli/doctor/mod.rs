@@ -5,6 +5,7 @@ mod clock;
 mod families;
 mod finding;
 mod interfaces;
+mod link_advice;
 mod machine;
 mod packets;
 mod ports;
@@ -392,7 +393,7 @@ fn small_segments(findings: &mut Findings, config: &PrimaryConfig, status: Optio
                 format!(
                     "large packets do not seem to pass: the primary uses segments of {octets} octets"
                 ),
-                packets::correct_mtu(path.and_then(|path| path.interface.as_deref())),
+                link_advice::correct_mtu(path.and_then(|path| path.interface.as_deref())),
             );
         }
     }

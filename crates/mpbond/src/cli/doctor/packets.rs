@@ -7,9 +7,10 @@ use mpbond::checks::packets::{Passed, Passes, path, pipe, through};
 use mpbond::config::{HelperRef, PathConfig};
 use mpbond::speed::Links;
 use mpbond_manager::LinkId;
-use mpbond_units::{human, shell_word};
+use mpbond_units::human;
 
 use super::finding::Findings;
+use super::link_advice::{correct_mtu, correct_mtu_of_helper};
 use super::reach::Reached;
 
 const WHAT: &str = "4 kB each way";
@@ -102,16 +103,4 @@ fn tell(findings: &mut Findings, check: &str, end: &str, passes: &Passes, advice
         ),
         advice,
     );
-}
-
-/// Advice for the link that a helper lends.
-pub(super) fn correct_mtu_of_helper() -> &'static str {
-    "on the helper, correct the MTU of the link that it lends (`sudo ip link set INTERFACE mtu \
-     1300`, or what passes)"
-}
-
-/// Advice for a link of this device, whose interface need not be known.
-pub(super) fn correct_mtu(interface: Option<&str>) -> String {
-    let name = interface.map_or("INTERFACE".into(), shell_word);
-    format!("correct the MTU of the link (`sudo ip link set {name} mtu 1300`, or what passes)")
 }

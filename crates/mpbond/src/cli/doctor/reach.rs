@@ -25,8 +25,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::hints::sudo;
 use super::finding::Findings;
-use super::packets::{correct_mtu, correct_mtu_of_helper};
-use super::unreachable::{no_route, own_address, reason};
+use super::link_advice::{correct_mtu, correct_mtu_of_helper, no_route};
+use super::unreachable::{own_address, reason};
 use mpbond_units::human;
 
 /// Time limit of each step: longer than any useful path needs.

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::process::Command;
 
-use mpbond_units::shell_word;
+use super::link_advice::no_route;
 
 /// Why a host is unreachable, and what to do, as far as `ip` knows.
 pub(super) fn reason(to: IpAddr, interface: Option<&str>) -> Option<String> {
@@ -58,16 +58,6 @@ fn of_neighbour(neighbour: &str, to: IpAddr, router: Option<&str>, link: &str) -
     }
 }
 
-/// Advice for a destination without a route.
-pub(super) fn no_route(interface: Option<&str>) -> String {
-    let link = interface.unwrap_or("any interface");
-    let name = interface.map_or("INTERFACE".into(), shell_word);
-    format!(
-        "there is no route through {link}: it needs one even beside a better one (`sudo ip route \
-         add default via GATEWAY dev {name} metric 700`)"
-    )
-}
-
 /// Output of `ip`, if it is there.
 fn ip<'a>(args: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let output = Command::new("ip").args(args).output().ok()?;
@@ -83,20 +73,6 @@ fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_names_the_interface_where_it_is_known() {
-        for (interface, name) in [(Some("wlan0"), "wlan0"), (None, "INTERFACE")] {
-            let command = format!("`sudo ip route add default via GATEWAY dev {name} metric 700`");
-            let said = no_route(interface);
-            assert!(said.contains(&command), "{said}");
-            let said = super::super::packets::correct_mtu(interface);
-            assert!(
-                said.contains(&format!("`sudo ip link set {name} mtu 1300`")),
-                "{said}"
-            );
-        }
-    }
 
     #[test]
     fn a_missing_neighbour_is_no_firewall() {
