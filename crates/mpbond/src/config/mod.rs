@@ -12,9 +12,11 @@ mod helper;
 mod place;
 mod primary;
 mod primary_edit;
+mod primary_far_end;
 mod primary_file;
 mod primary_front;
 mod primary_links;
+mod primary_on_proxy_loss;
 mod proxy;
 pub mod reference;
 mod reload;
@@ -35,7 +37,8 @@ pub use primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
     PrimaryConfig, ProxyAddress, ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
-pub use primary_edit::{FarEnd, PrimaryEdit};
+pub use primary_edit::PrimaryEdit;
+pub use primary_far_end::FarEnd;
 pub use primary_front::Front;
 pub use proxy::{Destinations, ProxyConfig};
 pub use reload::{Changes, Reload};

@@ -1,50 +1,19 @@
-//! A proxy or a helper, added to a primary's configuration by a program.
+//! Changes of a primary's configuration by a program.
 //!
 //! The file is written by people, with comments and an order of their own, which stay as they are.
 //! Nothing is written that could not be read again.
 
 use std::io;
-use std::net::SocketAddr;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use mpbond_net::DeviceId;
-use toml_edit::{
-    ArrayOfTables, Document, DocumentMut, Item, Table, TableLike, TomlError, Value, value,
-};
+use toml_edit::{Document, Item, TableLike, TomlError, Value};
 
 use super::file;
-use super::primary::{OnProxyLoss, PrimaryConfig, ProxyAddress};
+use super::primary::PrimaryConfig;
 use super::primary_file::check_form;
-use super::primary_links::{PATH, insert_links};
 use super::source::{ConfigError, Source};
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
-
-const ON_PROXY_LOSS: &str = "on_proxy_loss";
-
-/// A device that a primary calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FarEnd {
-    /// The proxy of its sessions.
-    Proxy {
-        /// Its address.
-        address: ProxyAddress,
-        /// Its id.
-        id: DeviceId,
-    },
-    /// A helper.
-    Helper {
-        /// Name shown to people.
-        name: String,
-        /// Its address.
-        address: SocketAddr,
-        /// Its id.
-        id: DeviceId,
-        /// Interface through which it is reached.
-        interface: Option<String>,
-    },
-}
 
 /// A change of the file, which can be undone.
 #[derive(Clone, Debug)]
@@ -55,64 +24,6 @@ pub struct PrimaryEdit {
 }
 
 impl PrimaryEdit {
-    /// Adds a proxy or helper to the primary's configuration in this file, which need not exist
-    /// yet. One that is known already gets its new address. A file without a path of its own gets
-    /// one for each of these interfaces.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written, is no primary's configuration, or names another
-    /// proxy. Nothing has been changed then.
-    pub fn make(path: &Path, far: &FarEnd, own: &[String]) -> Result<Self, ConfigError> {
-        Self::change(path, |source| edited(source, far, own))
-    }
-
-    /// The same in the place of a file that may be there, of which nothing is kept.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written.
-    pub fn make_anew(path: &Path, far: &FarEnd, own: &[String]) -> Result<Self, ConfigError> {
-        Self::change_of(path, |_| String::new(), |source| edited(source, far, own))
-    }
-
-    /// Whether a file is there and names a proxy.
-    ///
-    /// # Errors
-    /// When it cannot be read or is no TOML.
-    pub fn has_proxy(path: &Path) -> Result<bool, ConfigError> {
-        if !path.exists() {
-            return Ok(false);
-        }
-        Ok(parsed(&Source::read(path)?)?.get("proxy").is_some())
-    }
-
-    /// Writes `on_proxy_loss` into the primary's configuration in this file.
-    ///
-    /// # Errors
-    /// As [`make`](Self::make); also when a kill switch contradicts it.
-    pub fn set_on_proxy_loss(path: &Path, policy: OnProxyLoss) -> Result<Self, ConfigError> {
-        Self::change(path, |source| {
-            let mut document = parsed(source)?.into_mut();
-            match document.get_mut(ON_PROXY_LOSS).and_then(Item::as_value_mut) {
-                Some(written) => rewrite(written, policy.name()),
-                None => drop(document.insert(ON_PROXY_LOSS, value(policy.name()))),
-            }
-            Ok(document.to_string())
-        })
-    }
-
-    /// Whether the file has the key `on_proxy_loss`, or a kill switch that decides on it.
-    ///
-    /// # Errors
-    /// When it cannot be read or is no TOML.
-    pub fn has_on_proxy_loss(path: &Path) -> Result<bool, ConfigError> {
-        let source = Source::read(path)?;
-        let document = parsed(&source)?;
-        let transparent = document.get("transparent");
-        let kill_switch = transparent.and_then(|t| t.get("kill_switch"));
-        let decides = kill_switch.is_some_and(|k| k.as_str() != Some("off"));
-        Ok(decides || document.get(ON_PROXY_LOSS).is_some())
-    }
-
     pub(super) fn change(
         path: &Path,
         edit: impl FnOnce(&Source<'_>) -> Result<String, ConfigError>,
@@ -121,7 +32,7 @@ impl PrimaryEdit {
     }
 
     /// A change of the part of the file that is kept.
-    fn change_of(
+    pub(super) fn change_of(
         path: &Path,
         keep: impl FnOnce(&str) -> String,
         edit: impl FnOnce(&Source<'_>) -> Result<String, ConfigError>,
@@ -194,116 +105,8 @@ pub(super) fn parsed<'a>(source: &'a Source<'_>) -> Result<Document<&'a str>, Co
     Document::parse(source.text()).map_err(refused)
 }
 
-/// The text with the device in it.
-fn edited(source: &Source<'_>, far: &FarEnd, own: &[String]) -> Result<String, ConfigError> {
-    let document = parsed(source)?;
-    let proxy_span = document.get("proxy").and_then(Item::span);
-    let mut document = document.into_mut();
-    add_far_end(&mut document, source, proxy_span, far)?;
-    if document.get(PATH).is_none() {
-        insert_links(&mut document, own);
-    }
-    Ok(document.to_string())
-}
-
-fn add_far_end(
-    document: &mut DocumentMut,
-    source: &Source<'_>,
-    proxy_span: Option<Range<usize>>,
-    far: &FarEnd,
-) -> Result<(), ConfigError> {
-    // An empty line before a new section, unless it begins the file.
-    let prefix = if source.text().is_empty() { "" } else { "\n" };
-    match far {
-        FarEnd::Proxy { address, id } => {
-            let Some(proxy) = document.get_mut("proxy") else {
-                let section = far_end(None, &address.to_string(), *id, prefix);
-                document.insert("proxy", Item::Table(section));
-                return Ok(());
-            };
-            match proxy.as_table_like_mut() {
-                Some(known) if is_device(known, *id) => readdress(known, &address.to_string()),
-                _ => {
-                    return Err(source.wrong(
-                        proxy_span.unwrap_or_default(),
-                        "proxy",
-                        "names another proxy, and a primary has one: remove this section to use \
-                         the new one",
-                    ));
-                }
-            }
-        }
-        FarEnd::Helper {
-            name,
-            address,
-            id,
-            interface,
-        } => {
-            let (name, address) = (unused(document, name), address.to_string());
-            let helpers = document
-                .entry("helper")
-                .or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
-            if tables(helpers).any(|known| is_device(known, *id)) {
-                tables_mut(helpers)
-                    .filter(|known| is_device(*known, *id))
-                    .for_each(|known| readdress(known, &address));
-                return Ok(());
-            }
-            let mut helper = far_end(Some(name), &address, *id, prefix);
-            if let Some(interface) = interface {
-                helper.insert("interface", value(interface));
-            }
-            match helpers {
-                Item::ArrayOfTables(all) => all.push(helper),
-                Item::Value(Value::Array(all)) => all.push(helper.into_inline_table()),
-                // The form has been checked.
-                _ => return Err(ConfigError::about_file(source.file, "helper: not a list")),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A section for a device.
-fn far_end(name: Option<String>, address: &str, id: DeviceId, prefix: &str) -> Table {
-    let mut table = Table::new();
-    if let Some(name) = name {
-        table.insert("name", value(name));
-    }
-    table.insert("address", value(address));
-    table.insert("id", value(id.to_string()));
-    table.decor_mut().set_prefix(prefix);
-    table
-}
-
-fn is_device(table: &dyn TableLike, id: DeviceId) -> bool {
-    text(table, "id").is_some_and(|known| known.parse() == Ok(id))
-}
-
-/// Writes another address in the place of the one that is there, whose comment stays, or at the end
-/// of a list.
-fn readdress(table: &mut dyn TableLike, address: &str) {
-    let Some(written) = table.get_mut("address").and_then(Item::as_value_mut) else {
-        return;
-    };
-    let is_same = |value: &Value| value.as_str() == Some(address);
-    if let Value::Array(several) = written {
-        if !several.iter().any(is_same) {
-            several.push(address);
-        }
-        return;
-    }
-    // A name, or a helper that is looked for, is found at its new address anyway.
-    let is_address = written
-        .as_str()
-        .is_some_and(|old| old.parse::<SocketAddr>().is_ok());
-    if is_address && !is_same(written) {
-        rewrite(written, address);
-    }
-}
-
 /// Replaces a value, whose comment stays.
-fn rewrite(written: &mut Value, text: &str) {
+pub(super) fn rewrite(written: &mut Value, text: &str) {
     let decor = written.decor().clone();
     *written = Value::from(text);
     *written.decor_mut() = decor;
@@ -325,7 +128,7 @@ pub(super) fn tables(list: &Item) -> Box<dyn Iterator<Item = &dyn TableLike> + '
     }
 }
 
-fn tables_mut(list: &mut Item) -> Box<dyn Iterator<Item = &mut dyn TableLike> + '_> {
+pub(super) fn tables_mut(list: &mut Item) -> Box<dyn Iterator<Item = &mut dyn TableLike> + '_> {
     match list {
         Item::ArrayOfTables(all) => Box::new(all.iter_mut().map(|t| t as &mut dyn TableLike)),
         Item::Value(Value::Array(all)) => {
@@ -333,258 +136,5 @@ fn tables_mut(list: &mut Item) -> Box<dyn Iterator<Item = &mut dyn TableLike> + 
             Box::new(inline.map(|t| t as &mut dyn TableLike))
         }
         _ => Box::new(std::iter::empty()),
-    }
-}
-
-/// The name; with a number where another link has it.
-fn unused(document: &DocumentMut, name: &str) -> String {
-    let mut taken = vec!["direct".to_owned()];
-    let lists = [PATH, "helper"].map(|list| document.get(list));
-    for table in lists.into_iter().flatten().flat_map(tables) {
-        // A link without a name is called by one of the others.
-        let names = ["name", "interface", "source", "address"];
-        taken.extend(
-            names
-                .iter()
-                .filter_map(|k| text(table, k).map(str::to_owned)),
-        );
-    }
-    let with_number = |n: usize| match n {
-        1 => name.to_owned(),
-        n => format!("{name} {n}"),
-    };
-    (1..)
-        .map(with_number)
-        .find(|candidate| !taken.contains(candidate))
-        .unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::primary::HelperAddress;
-    use super::*;
-
-    const FULL: &str = "# my laptop\n[proxy]\naddress = \"203.0.113.1:4433\" # at home\nid = \"PROXY\"\n\n\
-        [[path]]\nname = \"lte\"\ninterface = \"wwan0\"\n";
-
-    fn id(n: u8) -> DeviceId {
-        DeviceId::from_bytes([n; 32])
-    }
-
-    fn proxy(n: u8, address: &str) -> FarEnd {
-        FarEnd::Proxy {
-            address: address.parse().unwrap(),
-            id: id(n),
-        }
-    }
-
-    fn helper(n: u8, name: &str, address: &str) -> FarEnd {
-        FarEnd::Helper {
-            name: name.to_owned(),
-            address: address.parse().unwrap(),
-            id: id(n),
-            interface: None,
-        }
-    }
-
-    struct File {
-        _folder: tempfile::TempDir,
-        path: PathBuf,
-    }
-
-    impl File {
-        fn new(text: Option<&str>) -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("deep/primary.toml");
-            if let Some(text) = text {
-                std::fs::create_dir(folder.path().join("deep")).unwrap();
-                std::fs::write(&path, text.replace("PROXY", &id(1).to_string())).unwrap();
-            }
-            Self {
-                _folder: folder,
-                path,
-            }
-        }
-
-        fn text(&self) -> String {
-            std::fs::read_to_string(&self.path).unwrap()
-        }
-    }
-
-    #[test]
-    fn what_people_wrote_stays() {
-        let file = File::new(Some(FULL));
-        let before = file.text();
-        let edit = PrimaryEdit::make(&file.path, &helper(2, "lte", "10.0.0.2:4434"), &[]).unwrap();
-        let after = file.text();
-        assert!(edit.is_change() && after.starts_with(&before), "{after}");
-        let config = PrimaryConfig::load(&file.path).unwrap();
-        let found = &config.helpers[0];
-        assert_eq!(
-            (found.name.as_str(), found.id),
-            ("lte 2", id(2)),
-            "lte is a path's name"
-        );
-        let at = HelperAddress::At("10.0.0.2:4434".parse().unwrap());
-        assert_eq!(found.address, at);
-
-        // The same device again, elsewhere: one address changes.
-        PrimaryEdit::make(&file.path, &helper(2, "other", "10.9.9.9:4434"), &[]).unwrap();
-        assert_eq!(file.text(), after.replace("10.0.0.2", "10.9.9.9"));
-        let same =
-            PrimaryEdit::make(&file.path, &helper(2, "other", "10.9.9.9:4434"), &[]).unwrap();
-        assert!(!same.is_change());
-        edit.undo().unwrap();
-        assert_ne!(file.text(), before, "edited since: left alone");
-
-        // One that is looked for goes on being looked for.
-        let text = file.text().replace("10.9.9.9:4434", "discover");
-        std::fs::write(&file.path, &text).unwrap();
-        let same =
-            PrimaryEdit::make(&file.path, &helper(2, "other", "10.8.8.8:4434"), &[]).unwrap();
-        assert!(!same.is_change());
-
-        PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.9:4433"), &[]).unwrap();
-        assert!(
-            file.text().contains("\"203.0.113.9:4433\" # at home"),
-            "{}",
-            file.text()
-        );
-        let mode = std::os::unix::fs::PermissionsExt::mode(
-            &std::fs::metadata(&file.path).unwrap().permissions(),
-        );
-        assert_ne!(mode & 0o777, 0o600, "its owner's business");
-    }
-
-    #[test]
-    fn the_policy_for_a_lost_proxy_is_written_before_the_sections() {
-        let file = File::new(Some(FULL));
-        let before = file.text();
-        assert!(!PrimaryEdit::has_on_proxy_loss(&file.path).unwrap());
-        PrimaryEdit::set_on_proxy_loss(&file.path, OnProxyLoss::Fail).unwrap();
-        assert_eq!(file.text(), format!("on_proxy_loss = \"fail\"\n{before}"));
-        assert!(PrimaryEdit::has_on_proxy_loss(&file.path).unwrap());
-        PrimaryEdit::set_on_proxy_loss(&file.path, OnProxyLoss::Direct).unwrap();
-        let config = PrimaryConfig::load(&file.path).unwrap();
-        assert_eq!(config.on_proxy_loss, OnProxyLoss::Direct);
-
-        let file = File::new(Some(&format!(
-            "{FULL}[transparent]\nkill_switch = \"permanent\"\n"
-        )));
-        assert!(PrimaryEdit::has_on_proxy_loss(&file.path).unwrap());
-        let before = file.text();
-        let error = PrimaryEdit::set_on_proxy_loss(&file.path, OnProxyLoss::Direct).unwrap_err();
-        assert!(error.to_string().contains("contradicts"), "{error}");
-        assert_eq!(file.text(), before);
-    }
-
-    #[test]
-    fn an_address_is_added_to_a_list_and_a_name_stays() {
-        let several = "[\"proxy.example.org:4433\", \"203.0.113.1:4433\"]";
-        let file = File::new(Some(&FULL.replace("\"203.0.113.1:4433\"", several)));
-        PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433"), &[]).unwrap();
-        assert!(file.text().contains(several), "{}", file.text());
-        PrimaryEdit::make(&file.path, &proxy(1, "[2001:db8::1]:4433"), &[]).unwrap();
-        let more = several.replace(']', ", \"[2001:db8::1]:4433\"]");
-        assert!(file.text().contains(&more), "{}", file.text());
-
-        let name = "\"proxy.example.org:4433\"";
-        let file = File::new(Some(&FULL.replace("\"203.0.113.1:4433\"", name)));
-        let same = PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433"), &[]).unwrap();
-        assert!(!same.is_change());
-    }
-
-    /// With them a primary starts; paths that people wrote stay alone.
-    #[test]
-    fn a_primary_without_paths_gets_its_own_links() {
-        let own = ["wlan0", "wwan0"].map(str::to_owned);
-        let file = File::new(None);
-        let far = proxy(1, "203.0.113.1:4433");
-        PrimaryEdit::make(&file.path, &far, &own).unwrap();
-        let expected = format!(
-            "[proxy]\naddress = \"203.0.113.1:4433\"\nid = \"{}\"\n\n[[path]]\n\
-             interface = \"wlan0\"\n\n[[path]]\ninterface = \"wwan0\"\n",
-            id(1)
-        );
-        assert_eq!(file.text(), expected);
-        PrimaryConfig::load(&file.path).unwrap();
-        let far = FarEnd::Helper {
-            name: "phone".to_owned(),
-            address: "10.0.0.2:4434".parse().unwrap(),
-            id: id(2),
-            interface: Some("usb0".to_owned()),
-        };
-        PrimaryEdit::make(&file.path, &far, &["eth0".to_owned()]).unwrap();
-        let config = PrimaryConfig::load(&file.path).unwrap();
-        let names: Vec<&str> = config.paths.iter().map(|p| p.name.as_str()).collect();
-        assert_eq!(names, ["wlan0", "wwan0"]);
-        assert_eq!(config.helpers[0].interface.as_deref(), Some("usb0"));
-    }
-
-    #[test]
-    fn a_proxy_is_written_by_its_name() {
-        let file = File::new(Some(FULL));
-        PrimaryEdit::make(&file.path, &proxy(1, "proxy.example.org:4433"), &[]).unwrap();
-        let name = "\"proxy.example.org:4433\" # at home";
-        assert!(file.text().contains(name), "{}", file.text());
-    }
-
-    #[test]
-    fn lists_in_one_line_stay_so() {
-        let file = File::new(Some("helper = []\n"));
-        PrimaryEdit::make(&file.path, &helper(2, "h", "10.0.0.2:1"), &[]).unwrap();
-        let text = file.text();
-        assert!(
-            text.starts_with("helper = [{") && text.lines().count() == 1,
-            "{text}"
-        );
-        PrimaryEdit::make(&file.path, &helper(2, "h", "10.0.0.3:1"), &[]).unwrap();
-        assert_eq!(file.text(), text.replace("10.0.0.2", "10.0.0.3"));
-    }
-
-    #[test]
-    fn a_file_is_begun_and_taken_back() {
-        let file = File::new(None);
-        let edit = PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433"), &[]).unwrap();
-        let hostile = "x\"\n[[path]]\nname = \"y";
-        let second = PrimaryEdit::make(&file.path, &helper(2, hostile, "[fd00::1]:4434"), &[]);
-        // A name that no configuration takes is refused as a whole.
-        assert!(second.is_err(), "{}", file.text());
-        let second = PrimaryEdit::make(&file.path, &helper(2, "a \"b\" \\", "[fd00::1]:4434"), &[]);
-        let config = PrimaryConfig::load(&file.path).unwrap();
-        assert_eq!(config.proxy.id, id(1));
-        assert_eq!(config.helpers[0].name, "a \"b\" \\");
-        second.unwrap().undo().unwrap();
-        edit.undo().unwrap();
-        assert!(!file.path.exists());
-    }
-
-    #[test]
-    fn another_proxy_is_not_replaced_and_nothing_bad_is_written() {
-        for (text, far, said) in [
-            (
-                FULL,
-                proxy(3, "203.0.113.1:4433"),
-                "primary.toml:2: proxy: names another proxy",
-            ),
-            (
-                "proxi = 3\n",
-                proxy(1, "203.0.113.1:4433"),
-                "primary.toml:1: proxi: unknown key",
-            ),
-            (
-                "helper = 3\n",
-                helper(2, "h", "10.0.0.2:1"),
-                "primary.toml:",
-            ),
-        ] {
-            let file = File::new(Some(text));
-            let before = file.text();
-            let error = PrimaryEdit::make(&file.path, &far, &[])
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(said), "{error}");
-            assert_eq!(file.text(), before);
-        }
     }
 }
