@@ -13,8 +13,6 @@ mod segments;
 mod service;
 mod session;
 
-use std::time::Duration;
-
 use mpbond_manager::LinkId;
 use mpbond_net::Identity;
 use mpbond_net::control::Direction;
@@ -24,23 +22,9 @@ use crate::config::{HelperRef, PathConfig, PrimaryConfig};
 
 pub use links::Links;
 pub(crate) use pipe::Pipe;
-pub use rate::Span;
+pub use rate::{Rates, Span};
 pub(crate) use service::{SpeedTests, asked, destination, measured_pipe, reset_on_close};
 pub(crate) use session::Single;
-
-/// Time limit of each step before a measurement.
-const STEP_WITHIN: Duration = Duration::from_secs(10);
-
-/// Throughput of a path or a pipe.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
-    /// Towards the primary.
-    pub down: BitRate,
-    /// Away from it.
-    pub up: BitRate,
-    /// Maximum payload of a segment, where larger ones did not pass.
-    pub max_segment_bytes: Option<u32>,
-}
 
 /// Measures the links of a primary. Runs on this thread's `LocalSet`.
 #[derive(Debug)]

@@ -15,11 +15,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use super::rate::rate;
-use super::segments::moves;
+use super::links::Links;
+use super::rate::{STEP_WITHIN, Span, moves, rate};
 use super::service::{fill_or_drain, reset_on_close};
 use super::session::Single;
-use super::{Links, STEP_WITHIN, Span};
 use crate::config::{HelperAddress, HelperRef};
 use crate::discovery;
 

@@ -1,12 +1,30 @@
-//! Rate at which a counter grows.
+//! Rate of a link: that at which a counter of its octets grows.
 
 use std::time::Duration;
 
+use mpbond_net::control::Direction;
 use mpbond_units::BitRate;
 use tokio::time::{Instant, sleep};
 
+/// Time limit of each step before a measurement.
+pub(super) const STEP_WITHIN: Duration = Duration::from_secs(10);
+
 /// Interval at which the counter is read.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A direction with a lower rate is stuck: a large segment would take more than a second.
+const MOVES_FROM: BitRate = BitRate::from_bps(10_000);
+
+/// Throughput of a path or a pipe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Towards the primary.
+    pub down: BitRate,
+    /// Away from it.
+    pub up: BitRate,
+    /// Maximum payload of a segment, where larger ones did not pass.
+    pub max_segment_bytes: Option<u32>,
+}
 
 /// Time of a measurement in one direction.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +45,22 @@ pub(super) async fn rate(span: Span, total: impl Fn() -> u64) -> BitRate {
         meter.add(start.elapsed(), total());
     }
     meter.rate()
+}
+
+/// A connection is there, and carries nothing in this direction.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing arrives {}", match .0 {
+    Direction::Down => "from the other end",
+    Direction::Up => "at the other end",
+})]
+pub(super) struct Stuck(Direction);
+
+/// The rate, unless it is that of a stuck direction.
+pub(super) fn moves(rate: BitRate, direction: Direction) -> anyhow::Result<BitRate> {
+    match rate >= MOVES_FROM {
+        true => Ok(rate),
+        false => Err(Stuck(direction).into()),
+    }
 }
 
 /// Measures from the first change of a counter to its last one: what comes in large pieces, as over

@@ -2,30 +2,10 @@
 //! section 2.1).
 
 use mpbond_manager::SEGMENT_BYTES;
-use mpbond_net::control::Direction;
 use mpbond_net::tls::TlsError;
-use mpbond_units::BitRate;
 
-use super::{Links, Rates};
-
-/// A direction with a lower rate is stuck: a large segment would take more than a second.
-const MOVES_FROM: BitRate = BitRate::from_bps(10_000);
-
-/// A connection is there, and carries nothing in this direction.
-#[derive(Debug, thiserror::Error)]
-#[error("nothing arrives {}", match .0 {
-    Direction::Down => "from the other end",
-    Direction::Up => "at the other end",
-})]
-struct Stuck(Direction);
-
-/// The rate, unless it is that of a stuck direction.
-pub(super) fn moves(rate: BitRate, direction: Direction) -> anyhow::Result<BitRate> {
-    match rate >= MOVES_FROM {
-        true => Ok(rate),
-        false => Err(Stuck(direction).into()),
-    }
-}
+use super::links::Links;
+use super::rate::{Rates, Stuck};
 
 /// Measures and, where only small packets seem to pass, measures again with smaller segments. When
 /// these do not help, the first result counts.

@@ -17,10 +17,8 @@ use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::STEP_WITHIN;
 use super::endless::Endless;
-use super::rate::{Span, rate};
-use super::segments::moves;
+use super::rate::{STEP_WITHIN, Span, moves, rate};
 use super::service::destination;
 use crate::driver::{Clock, Driver, FairQueue, Notice, Seat, TransferLog};
 use crate::memory::Memory;
