@@ -1,13 +1,10 @@
-//! Address families in which new connections are carried: those of the proxy, or those of this host
-//! while connections go direct.
+//! Choice of the address families in which new connections are carried: those of the proxy, or
+//! those of this host while connections go direct.
 
-use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use mpbond_intercept::dns::ReachedFamilies;
 use mpbond_manager::Admission;
 use mpbond_session::Families;
 use tokio::time::{sleep, timeout};
@@ -33,30 +30,6 @@ const NONE: Families = Families {
     ipv4: false,
     ipv6: false,
 };
-
-/// Address families in which new connections are carried.
-#[derive(Debug, Default)]
-pub(super) struct CarriedFamilies {
-    /// For fronts and stubs. Not known until there has been a session, or no path to the proxy has
-    /// worked for too long.
-    pub(super) carried: Arc<ReachedFamilies>,
-    /// Whether they are those of this host.
-    are_own: Cell<bool>,
-    /// Whether another process has taken the listeners over.
-    handed_over: Cell<bool>,
-}
-
-impl CarriedFamilies {
-    /// Another process treats new clients from now on.
-    pub(super) fn stop_following(&self) {
-        self.handed_over.set(true);
-    }
-
-    /// Whether this process treats new clients as the families are carried.
-    pub(super) fn are_followed(&self) -> bool {
-        !self.handed_over.get()
-    }
-}
 
 impl Primary {
     /// Follows the decisions of the manager.

@@ -7,7 +7,7 @@ use mpbond_intercept::{Front, Intercepted, Reception};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
-use super::families::CarriedFamilies;
+use super::carried_families::CarriedFamilies;
 
 /// Pause after a treatment could not be set: another program may listen at the address.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -5,6 +5,7 @@
 //! ([`fronts`], [`transparent`], [`dns`]) into the session or past it.
 
 mod actions;
+mod carried_families;
 mod classes;
 mod clients;
 mod confirmed;
@@ -32,6 +33,7 @@ mod retiring;
 mod room;
 mod session;
 mod state;
+mod status;
 mod transparent;
 
 use std::rc::Rc;

@@ -8,31 +8,30 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use mpbond_manager::{
-    CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
+    CONNECT_WITHIN, Config, DialId, Link, LinkId, Manager, SubflowFacts, WithoutProxy,
 };
 use mpbond_net::identity::Identity;
 use mpbond_net::resolve::Resolver;
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
 use mpbond_session::{SessionConfig, StreamId};
-use mpbond_units::Timestamp;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use super::carried_families::CarriedFamilies;
 use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS, Owners};
 use super::direct;
-use super::families::CarriedFamilies;
 use super::handles::{Control, Rescuable};
 use super::links::{LinkConfig, Links};
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
-use crate::config::{KillSwitch, OnProxyLoss, PrimaryConfig};
+use crate::config::{OnProxyLoss, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::own_mark::OWN_MARK;
 use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Need};
-use crate::status::{LinkStatus, SandboxStatus, SessionStatus, Status};
+use crate::status::SandboxStatus;
 
 /// State of a primary.
 pub(super) struct Primary {
@@ -230,96 +229,6 @@ impl Primary {
         // reload may add, and local ones.
         plan.places.extend(sandbox::for_names());
         plan
-    }
-
-    pub(super) fn not_trusted_note(&self) -> String {
-        let id = self.identity.id();
-        format!(
-            "the proxy does not trust this device, and ends what it had open: `mpbond trust {id}` on \
-             the proxy, or an enrolment token of its, would let it in again"
-        )
-    }
-
-    fn outage_note(&self, since: Timestamp) -> String {
-        let seconds = self.clock.now().since(since).as_secs();
-        let policy = self.without_proxy();
-        format!("no path to the proxy has worked for {seconds} s: {policy}")
-    }
-
-    /// What becomes of new connections in an outage, for people.
-    pub(super) fn without_proxy(&self) -> &'static str {
-        match self.on_proxy_loss.get() {
-            OnProxyLoss::Direct => "new connections go direct, over one path",
-            OnProxyLoss::Fail => "new connections are refused",
-        }
-    }
-
-    fn kill_switch(&self) -> Option<&'static str> {
-        match self.config.transparent.as_ref()?.kill_switch {
-            KillSwitch::Off => None,
-            KillSwitch::UntilStop => Some("until-stop"),
-            KillSwitch::Permanent => Some("permanent"),
-        }
-    }
-
-    fn link_status(&self) -> Vec<LinkStatus> {
-        let manager = self.manager.borrow();
-        let links = self.links.borrow().all();
-        let status = |(id, link): (LinkId, Rc<LinkConfig>)| {
-            let (state, error) = match manager.link(id)? {
-                LinkState::Up => ("up", None),
-                LinkState::Connecting(error) => ("connecting", error),
-                LinkState::Waiting(error) => ("waiting", error),
-            };
-            let problem = link.problem();
-            Some(LinkStatus {
-                name: link.name().to_owned(),
-                kind: link.kind().to_owned(),
-                max_segment_bytes: manager.max_segment_bytes(id),
-                state: problem.as_ref().map_or(state, |_| "down").to_owned(),
-                error: problem.or(error.map(str::to_owned)),
-            })
-        };
-        links.into_iter().filter_map(status).collect()
-    }
-
-    pub(super) fn status(&self) -> Status {
-        let driver = self.driver.borrow().clone();
-        let retiring = self.retiring.borrow().clone();
-        let drivers = || driver.iter().chain(&retiring);
-        let mut transfers = self.log.closed();
-        transfers.extend(drivers().flat_map(Driver::open_transfers));
-        let manager = self.manager.borrow();
-        let not_trusted = manager.is_not_trusted().then(|| self.not_trusted_note());
-        let outage = manager.outage_since().map(|since| self.outage_note(since));
-        let notes = self.notes.borrow();
-        let links = self.link_status();
-        let mut sessions: Vec<SessionStatus> = drivers().map(Driver::status).collect();
-        sessions.iter_mut().for_each(|s| s.mark_down(&links));
-        let (peers, paths) = self.log.totals().with(&sessions);
-        Status {
-            role: "primary".to_owned(),
-            device: self.identity.id().to_string(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            process: std::process::id(),
-            uptime_s: self.clock.now().as_secs_f64(),
-            sessions,
-            peers,
-            paths,
-            direct_total: Some(self.direct.get()),
-            transfers,
-            links,
-            on_proxy_loss: Some(self.on_proxy_loss.get().name().to_owned()),
-            kill_switch: self.kill_switch().map(str::to_owned),
-            proxy_lacks: self.proxy_lacks(),
-            sandbox: self.sandboxed.borrow().clone(),
-            notes: not_trusted
-                .into_iter()
-                .chain(outage)
-                .chain(notes.iter().cloned())
-                .collect(),
-            ..Status::default()
-        }
     }
 }
 
