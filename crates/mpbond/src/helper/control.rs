@@ -19,8 +19,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
+use super::budget::MonthlyBudget;
+use super::near;
+use super::promise::{Event, Kind, Promise, Promised};
 use super::proxies::{Names, Turn};
-use super::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promise, Promised, near};
+use super::state::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH};
 use crate::admission::Visitor;
 use crate::config::ProxyAddress;
 use crate::quota::Full;
@@ -31,23 +34,6 @@ const QUIET: Duration = Duration::from_millis(500);
 /// Bounds of a primary's limit on segments: the default of RFC 9293, section 3.7.1, and the largest
 /// that the kernel takes.
 const MAX_SEGMENT_BYTES: [u16; 2] = [536, 32_767];
-
-/// Event of a relay that was requested over this connection.
-pub(super) enum Event {
-    Opened(RequestId, RelayHandle, Kind),
-    Closed(RequestId),
-    Unreachable(RequestId, String),
-}
-
-/// Use of a relay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// An ordinary subflow.
-    Regular,
-    /// An express, idle most of the time: no keep-alive wakes a radio for it. Whether the primary
-    /// is gone is detected on the control connection, with which it ends.
-    Express,
-}
 
 /// A request for a relay.
 struct Asked {

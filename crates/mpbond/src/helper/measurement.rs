@@ -5,16 +5,9 @@ use mpbond_net::control::{Direction, Message, RefusalCode, RequestId};
 use tokio::net::TcpStream;
 use tracing::info;
 
-use super::{Helper, Promise};
-use crate::quota::Share;
+use super::promise::{Measurement, Promise};
+use super::state::Helper;
 use crate::speed::measured_pipe;
-
-/// A measurement for which a ticket was issued.
-pub(super) struct Measurement {
-    primary: DeviceId,
-    direction: Direction,
-    _share: Share<DeviceId>,
-}
 
 impl Helper {
     /// Issues a ticket for a measurement. It takes nothing of the uplink or of the budget.
@@ -41,7 +34,7 @@ impl Helper {
         let promised = Promise::Measurement(Measurement {
             primary,
             direction,
-            _share: share,
+            share,
         });
         match self.tickets.borrow_mut().issue(promised, now) {
             Some(ticket) => Message::Relay { request, ticket },
@@ -54,8 +47,11 @@ impl Helper {
 
     /// Serves a measurement until it ends or is no longer allowed.
     pub(super) async fn measure(&self, pipe: TcpStream, measurement: Measurement) {
-        let primary = measurement.primary;
-        let direction = measurement.direction;
+        let Measurement {
+            primary,
+            direction,
+            share: _share,
+        } = measurement;
         if let Some(line) = self.line(primary) {
             info!(
                 primary = primary.short(),

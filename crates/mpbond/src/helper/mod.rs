@@ -5,48 +5,39 @@ mod budget;
 mod control;
 mod measurement;
 mod near;
+mod promise;
 mod proxies;
 mod relay;
+mod state;
+mod status;
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use mpbond_manager::{Addresses, is_own};
-use mpbond_net::DeviceId;
-use mpbond_net::control::{LABELLED_BYTES, Opening, TicketBook, label_of_opening, read_opening};
+use mpbond_net::control::{LABELLED_BYTES, Opening, label_of_opening, read_opening};
 use mpbond_net::identity::Identity;
-use mpbond_net::tcp::{self, Tuning};
-use mpbond_net::tls::{Label, Trust};
+use mpbond_net::tcp;
+use mpbond_net::tls::Trust;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::admission::{Door, Limits, Visitor};
-use crate::config::{HOST_NAME, HelperConfig, TrustFile};
+use crate::config::{HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
-use crate::driver::Clock;
-use crate::quota::{Quota, source};
-use crate::rate_limited_log::{Line, PeerLog};
+use crate::quota::source;
 use crate::reload::{Configured, Reloader};
-use crate::sandbox::{self, Access, Need, Place};
-use crate::status::{RelayStatus, RelayedStatus, SandboxStatus, Status};
 use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify, Predecessor, passing};
-use crate::{addresses, metrics, random, revocation};
+use crate::{addresses, metrics, revocation};
 
-use budget::MonthlyBudget;
 pub use budget::budget_of;
-use measurement::Measurement;
-use proxies::Names;
+use promise::Promise;
 pub use proxies::proxy_addresses;
-use relay::{Active, Promised, add_relayed};
+use state::{Helper, Leave};
 
 /// Time within which a new connection has to identify itself as control connection or relay.
 const OPENING_WITHIN: Duration = Duration::from_secs(10);
@@ -73,70 +64,6 @@ const RELAY: passing::Form = passing::Form {
     label: label_of_opening,
 };
 
-/// Limits of control connections, in total and per primary: one in use, and dead ones that the
-/// helper has not detected yet.
-const MAX_CONTROLS: usize = 64;
-const MAX_CONTROLS_EACH: usize = 4;
-
-/// Limits of relays, promised ones included, in total and per primary: a session has no more
-/// subflows.
-const MAX_RELAYS: usize = 64;
-const MAX_RELAYS_EACH: usize = 16;
-
-/// Limits of measurements, in total and per primary, which makes one at a time.
-const MAX_MEASUREMENTS: usize = 8;
-const MAX_MEASUREMENTS_EACH: usize = 2;
-
-/// A connection for which a ticket was issued.
-enum Promise {
-    Relay(Promised),
-    Measurement(Measurement),
-}
-
-/// End of a helper's process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leave {
-    /// Primaries are told, and recall what is on the way.
-    Stop,
-    /// Another process has taken over: primaries lose the control connection, and their relays go
-    /// on until they are idle.
-    HandOver,
-}
-
-/// State that all tasks of a helper share, on one thread.
-struct Helper {
-    /// The configuration in force.
-    config: RefCell<Rc<HelperConfig>>,
-    identity: Identity,
-    trust: Arc<dyn Trust>,
-    /// Raised when the list of trusted devices or the configuration may have changed.
-    permissions: watch::Sender<()>,
-    /// How this process ends, once it does.
-    leaving: watch::Sender<Option<Leave>>,
-    /// The first octets of this process's tickets.
-    label: Label,
-    tickets: RefCell<TicketBook<Promise>>,
-    relays: RefCell<HashMap<u64, Active>>,
-    /// Bytes of relays that have ended, by primary: as many as are or were trusted.
-    relayed: RefCell<BTreeMap<DeviceId, (u64, u64)>>,
-    names: Rc<Names>,
-    /// The address at which a proxy has answered last.
-    reached: RefCell<Addresses>,
-    /// Relays and control connections by primary.
-    relay_quota: Quota<DeviceId>,
-    control_quota: Quota<DeviceId>,
-    measurement_quota: Quota<DeviceId>,
-    next_relay: Cell<u64>,
-    budget: Option<MonthlyBudget>,
-    clock: Clock,
-    /// Lines about connections that end badly.
-    refused: PeerLog<IpAddr>,
-    /// Lines about connections of primaries that come and go.
-    lines: PeerLog<DeviceId>,
-    /// Privileges given up, for status.
-    sandboxed: RefCell<Option<SandboxStatus>>,
-}
-
 /// Runs a helper until SIGINT or SIGTERM.
 ///
 /// # Errors
@@ -150,34 +77,7 @@ pub fn run(
     let config = configured.config.clone();
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), name = config.name, "this helper");
-    let budget = config
-        .max_bytes_per_month
-        .map(|max| MonthlyBudget::load(&config.identity, max))
-        .transpose()
-        .context("monthly budget")?;
-    let label = Label(random::bytes().context("random octets")?);
-    let helper = Rc::new(Helper {
-        identity,
-        trust,
-        permissions: watch::Sender::new(()),
-        leaving: watch::Sender::new(None),
-        label,
-        tickets: RefCell::new(TicketBook::new(label)),
-        relays: RefCell::default(),
-        relayed: RefCell::default(),
-        names: Names::new(&config),
-        reached: RefCell::default(),
-        relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
-        control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),
-        measurement_quota: Quota::new(MAX_MEASUREMENTS, MAX_MEASUREMENTS_EACH),
-        next_relay: Cell::new(0),
-        budget,
-        clock: Clock::start(),
-        refused: PeerLog::default(),
-        lines: PeerLog::of_connections(),
-        sandboxed: RefCell::default(),
-        config: RefCell::new(Rc::new(config)),
-    });
+    let helper = Rc::new(Helper::new(config, identity, trust)?);
     let reloaded = Rc::clone(&helper);
     let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -349,66 +249,6 @@ impl Helper {
         }
     }
 
-    /// The configuration in force.
-    fn config(&self) -> Rc<HelperConfig> {
-        Rc::clone(&self.config.borrow())
-    }
-
-    /// Puts another configuration in force. Relays and measurements that it does not allow end, so
-    /// that primaries turn to other paths.
-    fn configure(&self, config: &HelperConfig) {
-        self.config.replace(Rc::new(config.clone()));
-        self.names.configure(config);
-        if let (Some(budget), Some(max)) = (&self.budget, config.max_bytes_per_month) {
-            budget.set_max_bytes(max);
-        }
-        for relay in self.relays.borrow().values() {
-            if !config.lends_to(&relay.entry, relay.proxy) {
-                info!(
-                    primary = relay.primary.short(),
-                    proxy = %relay.proxy,
-                    "the configuration no longer allows this relay"
-                );
-                relay.handle.stop();
-            }
-        }
-        self.permissions.send_replace(());
-    }
-
-    fn tuning(&self) -> Tuning {
-        Tuning {
-            congestion: self.config().congestion.clone(),
-            user_timeout: Some(Duration::from_secs(30)),
-            keepalive: Some(Duration::from_secs(240)),
-            ..Tuning::default()
-        }
-    }
-
-    /// Privileges that it goes on needing.
-    fn sandbox(&self) -> sandbox::Plan {
-        let config = self.config();
-        let mut plan = sandbox::Plan::default();
-        plan.status_socket(&config.status_socket);
-        plan.congestion(config.congestion.as_deref());
-        if config.uplink.interface.is_some() {
-            plan.needs.push(Need::Interface);
-        }
-        let trusted = TrustFile::beside(&config.identity);
-        plan.places
-            .extend(Place::around(trusted.path(), Access::Read));
-        if self.budget.is_some() {
-            plan.places
-                .extend(Place::around(&config.identity, Access::Change));
-        }
-        // A reload may bring names of proxies.
-        plan.places.extend(sandbox::for_names());
-        for file in [mpbond_net::relay::RECEIVE_BUFFER_LIMIT, HOST_NAME] {
-            let place = Place::new(Path::new(file), Access::Read);
-            plan.places.push(place);
-        }
-        plan
-    }
-
     /// The announcement on the local network, if it is configured.
     fn announcement(&self) -> Option<Announcement> {
         let config = self.config();
@@ -430,31 +270,6 @@ impl Helper {
         }
     }
 
-    /// Ends relays and control connections of devices that are no longer trusted.
-    fn revoke(&self) {
-        for relay in self.relays.borrow().values() {
-            if !self.trust.trusts(&relay.primary) {
-                info!(primary = relay.primary.short(), "no longer trusted");
-                relay.handle.stop();
-            }
-        }
-        self.permissions.send_replace(());
-    }
-
-    /// The host's addresses have changed: ends relays whose HS-Path ran from a removed address, so
-    /// that primaries ask for new ones.
-    fn moved(&self, own: &HashSet<IpAddr>) {
-        for relay in self.relays.borrow().values() {
-            if relay.hs_local.is_some_and(|a| !is_own(own, a)) {
-                info!(
-                    primary = relay.primary.short(),
-                    "its HS-Path's address is gone"
-                );
-                relay.handle.stop();
-            }
-        }
-    }
-
     /// Closes the control connections, and waits until tickets are used or expired and primaries
     /// have dropped their relays, which they do when these are idle. The process before this one is
     /// waited for: its connections come through this one.
@@ -471,12 +286,6 @@ impl Helper {
         if tokio::time::timeout(upgrade::DRAIN, dropped).await.is_err() {
             info!("relays are still in use, and end");
         }
-    }
-
-    /// Whether there are relays or measurements, or valid tickets for any.
-    fn is_in_use(&self) -> bool {
-        self.tickets.borrow_mut().expire(Instant::now());
-        self.relay_quota.is_in_use() || self.measurement_quota.is_in_use()
     }
 
     /// The last acts of the process.
@@ -497,60 +306,6 @@ impl Helper {
         };
         if tokio::time::timeout(LEAVE_WITHIN, told).await.is_err() {
             debug!("some relays were still open");
-        }
-    }
-
-    /// The line about a primary's connections that may be written now, if any.
-    fn line(&self, primary: DeviceId) -> Option<Line> {
-        self.lines.line(primary, self.clock.now())
-    }
-
-    fn status(&self) -> Status {
-        let relays = self.relays.borrow();
-        let mut relays: Vec<_> = relays.iter().collect();
-        relays.sort_by_key(|(n, _)| **n);
-        let relays = relays
-            .into_iter()
-            .filter_map(|(_, a)| {
-                let s = a.handle.stats()?;
-                Some(RelayStatus {
-                    primary: a.primary.to_string(),
-                    proxy: a.proxy.to_string(),
-                    bytes_down: s.bytes_down,
-                    bytes_up: s.bytes_up,
-                    level_down_bytes: s.level_down_bytes,
-                    level_up_bytes: s.level_up_bytes,
-                })
-            })
-            .collect();
-        let mut relayed = self.relayed.borrow().clone();
-        for active in self.relays.borrow().values() {
-            add_relayed(&mut relayed, active);
-        }
-        let relayed = relayed.into_iter().map(|(primary, moved)| RelayedStatus {
-            primary: primary.to_string(),
-            bytes_down: moved.0,
-            bytes_up: moved.1,
-        });
-        let mut notes = Vec::new();
-        if !self.config().enabled {
-            notes.push("lending is switched off (enabled = false)".to_owned());
-        }
-        if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {
-            notes.push("this month's budget is used up".to_owned());
-        }
-        Status {
-            role: "helper".to_owned(),
-            device: self.identity.id().to_string(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            process: std::process::id(),
-            uptime_s: self.clock.now().as_secs_f64(),
-            relays,
-            relayed: relayed.collect(),
-            budget: self.budget.as_ref().map(MonthlyBudget::status),
-            sandbox: self.sandboxed.borrow().clone(),
-            notes,
-            ..Status::default()
         }
     }
 }

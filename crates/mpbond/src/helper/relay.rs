@@ -1,53 +1,13 @@
 //! Relays: from the ticket to the last byte.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-
-use mpbond_net::DeviceId;
-use mpbond_net::control::RequestId;
-use mpbond_net::relay::{Relay, RelayEnd, RelayHandle, RelayOptions};
-use mpbond_net::tcp::TcpError;
+use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-use super::{Helper, MonthlyBudget, control};
-use crate::config::ProxyAddress;
-use crate::quota::Share;
+use super::budget::MonthlyBudget;
+use super::promise::{Event, Kind, Promised};
+use super::state::{Active, Helper, add_relayed};
 use crate::rate_limited_log::Line;
-
-/// A relay for which a ticket was issued. Its HS-Path is being opened.
-pub(super) struct Promised {
-    pub(super) primary: DeviceId,
-    /// Addresses of the proxy, each with the entry of the configuration that allows it.
-    pub(super) proxies: Vec<(SocketAddr, ProxyAddress)>,
-    pub(super) request: RequestId,
-    pub(super) kind: control::Kind,
-    pub(super) hs: JoinHandle<Result<TcpStream, TcpError>>,
-    /// The control connection that asked.
-    pub(super) control: mpsc::UnboundedSender<control::Event>,
-    /// The primary's share of relays, held until the relay ends.
-    pub(super) share: Share<DeviceId>,
-}
-
-/// A relay in operation.
-pub(super) struct Active {
-    pub(super) primary: DeviceId,
-    pub(super) proxy: SocketAddr,
-    /// The entry of the configuration that allows it.
-    pub(super) entry: ProxyAddress,
-    pub(super) handle: RelayHandle,
-    /// The own address that the HS-Path runs from.
-    pub(super) hs_local: Option<IpAddr>,
-}
-
-/// Adds the bytes of a relay to those of its primary.
-pub(super) fn add_relayed(relayed: &mut BTreeMap<DeviceId, (u64, u64)>, relay: &Active) {
-    let (down, up) = relay.handle.moved();
-    let sum = relayed.entry(relay.primary).or_default();
-    *sum = (sum.0 + down, sum.1 + up);
-}
 
 impl Helper {
     /// Relays between a new pipe and the HS-Path that was opened for it.
@@ -67,7 +27,7 @@ impl Helper {
                 if let Some(line) = self.line(primary) {
                     info!(error = %e, left_out = line.left_out, "proxy not reached");
                 }
-                let _ = control.send(control::Event::Unreachable(request, e.to_string()));
+                let _ = control.send(Event::Unreachable(request, e.to_string()));
                 return;
             }
             // The task was aborted with the daemon.
@@ -78,7 +38,7 @@ impl Helper {
             info!(primary = primary.short(), "no longer trusted");
             return;
         }
-        let express = kind == control::Kind::Express;
+        let express = kind == Kind::Express;
         if express && let Err(e) = socket2::SockRef::from(&pipe).set_keepalive(false) {
             debug!(error = %e, "cannot switch keep-alive off");
         }
@@ -87,7 +47,7 @@ impl Helper {
         let reached = proxies.into_iter().find(|(p, _)| Some(*p) == reached);
         let Some((proxy, entry)) = reached else {
             let reason = "the connection to the proxy broke at once".to_owned();
-            let _ = control.send(control::Event::Unreachable(request, reason));
+            let _ = control.send(Event::Unreachable(request, reason));
             return;
         };
         // So may the permission to relay.
@@ -128,7 +88,7 @@ impl Helper {
             info!(primary = primary.short(), %proxy, left_out, "relay opened");
         }
         // The control connection may be closed already.
-        let told = control.send(control::Event::Opened(request, handle.clone(), kind));
+        let told = control.send(Event::Opened(request, handle.clone(), kind));
         if express && told.is_err() {
             handle.stop();
         }
@@ -146,6 +106,6 @@ impl Helper {
             let mut relayed = self.relayed.borrow_mut();
             add_relayed(&mut relayed, &ended);
         }
-        let _ = control.send(control::Event::Closed(request));
+        let _ = control.send(Event::Closed(request));
     }
 }
