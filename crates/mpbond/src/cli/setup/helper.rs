@@ -15,8 +15,10 @@ use mpbond_net::pairing::is_name;
 use toml_edit::Value;
 
 use super::super::pair::{Errand, Screen, carry_out, default_name, in_words, introduction};
+use super::args::{SetupArgs, server};
+use super::files::{kept, write};
 use super::questions::Questions;
-use super::{SetupArgs, kept, server, service, write};
+use super::service;
 
 /// Port of a proxy whose address is given without one.
 const PROXY_PORT: u16 = 4433;

@@ -15,8 +15,10 @@ use super::super::hints::command;
 use super::super::pair::{
     Errand, Screen, carry_out, default_name, in_words, introduction, primary_key,
 };
+use super::args::SetupArgs;
+use super::files::shown;
 use super::questions::Questions;
-use super::{SetupArgs, service, shown};
+use super::service;
 
 pub(super) fn set_up(
     args: &SetupArgs,

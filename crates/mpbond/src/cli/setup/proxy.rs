@@ -7,8 +7,10 @@ use mpbond_command::{Failure, print};
 use mpbond_net::Endpoint;
 
 use super::super::enrol::{EnrolArgs, outward};
+use super::args::{SetupArgs, server};
+use super::files::{kept, write};
 use super::questions::Questions;
-use super::{SetupArgs, kept, server, service, write};
+use super::service;
 
 pub(super) fn set_up(args: &SetupArgs, questions: &Questions) -> Result<(), Failure> {
     let file = config_file(Role::Proxy);

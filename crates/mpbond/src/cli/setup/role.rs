@@ -10,8 +10,9 @@ use mpbond_net::dest::DestinationPolicy;
 
 use super::super::enrol::outward;
 use super::super::pair::Errand;
+use super::args::SetupArgs;
+use super::primary;
 use super::questions::Questions;
-use super::{SetupArgs, primary};
 
 /// What the question is about.
 const CHOICES: &str = "\
