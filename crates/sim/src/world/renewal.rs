@@ -1,5 +1,5 @@
-//! Sleep, a proxy that restarts, sessions that are lost and opened again, and the exchanges that are
-//! repeated then.
+//! Sleep, a proxy that restarts, sessions that are lost and opened again, and the exchanges that
+//! are repeated then.
 
 use std::time::Duration;
 

@@ -26,8 +26,8 @@ pub(super) const BUS_RATE: &str = "200 Mbit/s";
 
 /// The result of a case at a round trip, in µs.
 pub(super) struct Cell {
-    /// Quantities by name, in the order of [`QUANTITIES`](super::figures::QUANTITIES), without those that the program's
-    /// clock cannot give.
+    /// Quantities by name, in the order of [`QUANTITIES`](super::figures::QUANTITIES), without what
+    /// the program's clock cannot give.
     pub(super) quantities: Vec<(&'static str, Distribution)>,
     /// Round trips on the network.
     pub(super) d_n: Distribution,
