@@ -1,9 +1,9 @@
 //! The rule of ARCHITECTURE.md on circles of files: no files of these crates depend on each other,
 //! directly or through other files.
 //!
-//! A file depends on the files whose items its paths name, in `use` declarations or elsewhere; not the
-//! file that re-exports such an item. Methods are not seen: a type may have its methods in several
-//! files. Tests are left out.
+//! A file depends on the files whose items its paths name, in `use` declarations or elsewhere, not on
+//! the file that re-exports such an item. Methods are not seen: a type may have its methods in
+//! several files. Tests are left out.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 use std::collections::{BTreeMap, BTreeSet};
