@@ -1,5 +1,5 @@
-//! Sleep, a proxy that restarts, sessions that are lost and opened again, and the exchanges that
-//! are repeated then.
+//! Events of worlds that last for hours: sleep, NATs that forget connections, restarts of the
+//! proxy, sessions that are lost and opened again, and exchanges that are repeated.
 
 use std::time::Duration;
 

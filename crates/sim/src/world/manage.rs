@@ -6,8 +6,7 @@
 use std::net::IpAddr;
 
 use mpbond_manager::{
-    Action, CONNECT_WITHIN, Config, DialId, HANDSHAKE_WITHIN, Held, Link, LinkId, Manager,
-    RequestId, SubflowFacts, Target,
+    Action, CONNECT_WITHIN, DialId, HANDSHAKE_WITHIN, Held, RequestId, SubflowFacts, Target,
 };
 use mpbond_session::FarReport;
 use mpbond_units::Timestamp;
@@ -16,32 +15,10 @@ use super::World;
 use super::host::Host;
 use super::line::{Attempt, Line, Stage};
 use super::net::Report;
-use super::scenario::Scenario;
 use super::sockets::{endpoint_config, helper_config, relay};
 use crate::tcp::Config as Tcp;
 
 impl World {
-    /// A manager of all routes, whose session is open.
-    pub(super) fn new_manager(scenario: &Scenario) -> Manager {
-        let start = Timestamp::ZERO;
-        let links = scenario.routes.iter().map(|route| Link {
-            name: route.name.clone(),
-            helper: route.helper,
-            backup: route.backup,
-        });
-        let config = Config {
-            without_proxy: scenario.without_proxy,
-            express_at: scenario.express_at,
-            ..Config::new(links.collect())
-        };
-        let mut manager = Manager::new(config, start);
-        for (route, r) in scenario.routes.iter().enumerate() {
-            manager.handle_link(start, LinkId(route), r.joins_at.is_zero());
-        }
-        manager.handle_session_opened(start);
-        manager
-    }
-
     /// The primary's own clock.
     pub(super) fn primary_clock(&self) -> Timestamp {
         self.hosts[0].clock(self.now)

@@ -31,11 +31,13 @@ mod agenda;
 mod app;
 mod ended;
 mod exchanges;
+mod first_manager;
 mod happenings;
 mod helpers;
 mod host;
 mod invariants;
 mod lasting;
+mod lasting_events;
 mod line;
 mod manage;
 mod nat;
@@ -43,7 +45,6 @@ mod net;
 mod outcome;
 mod plain;
 mod random;
-mod renewal;
 mod results;
 mod scenario;
 mod sessions;
@@ -79,6 +80,7 @@ use crate::link::LinkChange;
 use agenda::Agenda;
 use app::{App, Running};
 use ended::Ended;
+use first_manager::first_manager;
 use host::{Host, Side, Surroundings};
 use lasting::LastingState;
 use line::{Line, Stage};
@@ -150,7 +152,7 @@ impl World {
             live: Vec::new(),
             up_at: scenario.routes.iter().map(up).collect(),
             moves: vec![0; scenario.routes.len()],
-            manager: Self::new_manager(&scenario),
+            manager: first_manager(&scenario),
             hosts: [
                 Host::primary(scenario.client.clone()),
                 Host::proxy(scenario.server.clone()),
