@@ -83,7 +83,7 @@ impl Watch {
         let mut outcome = Outcome::default();
         let mut table = SheetTable {
             title: "Cases".to_owned(),
-            note: "in virtual time; Bluetooth by the parameters of docs/adr/0030".to_owned(),
+            note: "in virtual time; Bluetooth by the parameters of docs/adr/0023".to_owned(),
             header: vec!["case".to_owned()],
             words: vec![0],
             ..SheetTable::default()
