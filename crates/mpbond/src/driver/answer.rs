@@ -3,7 +3,7 @@
 use mpbond_session::ResetCode;
 use tokio::sync::oneshot;
 
-/// What became of a stream whose client waits.
+/// Answer to a client that waits for its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The destination is reached: [`Driver::attach`](super::Driver::attach) joins the client.
@@ -15,5 +15,5 @@ pub enum Answer {
     Unheard,
 }
 
-/// Where the answer goes.
+/// Sender of an answer.
 pub(super) type Asker = oneshot::Sender<Answer>;

@@ -50,6 +50,7 @@ impl Helper {
         let Measurement {
             primary,
             direction,
+            // Held until the measurement ends.
             share: _share,
         } = measurement;
         if let Some(line) = self.line(primary) {

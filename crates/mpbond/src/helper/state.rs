@@ -101,7 +101,10 @@ pub(super) struct Helper {
 }
 
 impl Helper {
-    /// A helper that has served nothing yet.
+    /// State of a helper that starts.
+    ///
+    /// # Errors
+    /// The monthly budget cannot be read, or the system has no random octets.
     pub(super) fn new(
         config: HelperConfig,
         identity: Identity,

@@ -5,6 +5,7 @@ use super::state::{Helper, add_relayed};
 use crate::status::{RelayStatus, RelayedStatus, Status};
 
 impl Helper {
+    /// Snapshot for `mpbond status` and metrics.
     pub(super) fn status(&self) -> Status {
         let relays = self.relays.borrow();
         let mut relays: Vec<_> = relays.iter().collect();

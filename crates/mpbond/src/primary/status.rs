@@ -63,6 +63,7 @@ impl Primary {
         links.into_iter().filter_map(status).collect()
     }
 
+    /// Snapshot for `mpbond status` and metrics.
     pub(super) fn status(&self) -> Status {
         let driver = self.driver.borrow().clone();
         let retiring = self.retiring.borrow().clone();

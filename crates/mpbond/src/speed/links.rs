@@ -10,8 +10,7 @@ use mpbond_net::tls::TlsStream;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::rate::STEP_WITHIN;
-use super::session::Single;
+use super::session::{STEP_WITHIN, Single};
 use crate::config::{PathConfig, PrimaryConfig};
 use crate::own_mark;
 use crate::primary::Resolvers;

@@ -16,9 +16,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::links::Links;
-use super::rate::{STEP_WITHIN, Span, moves, rate};
+use super::rate::{Span, moves, rate};
 use super::service::{fill_or_drain, reset_on_close};
-use super::session::Single;
+use super::session::{STEP_WITHIN, Single};
 use crate::config::{HelperAddress, HelperRef};
 use crate::discovery;
 

@@ -1,13 +1,10 @@
-//! Rate of a link: that at which a counter of its octets grows.
+//! Throughput of a link: its measurement, and the minimum below which a direction is stuck.
 
 use std::time::Duration;
 
 use mpbond_net::control::Direction;
 use mpbond_units::BitRate;
 use tokio::time::{Instant, sleep};
-
-/// Time limit of each step before a measurement.
-pub(super) const STEP_WITHIN: Duration = Duration::from_secs(10);
 
 /// Interval at which the counter is read.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -18,11 +18,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::endless::Endless;
-use super::rate::{STEP_WITHIN, Span, moves, rate};
+use super::rate::{Span, moves, rate};
 use super::service::destination;
 use crate::driver::{Clock, Driver, FairQueue, Notice, Seat, TransferLog};
 use crate::memory::Memory;
 use crate::random;
+
+/// Time limit of each step before a measurement.
+pub(super) const STEP_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time within which what is on its way arrives once a test is over, and the interval at which that
 /// is looked for. A longer queue delays the next test.

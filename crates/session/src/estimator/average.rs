@@ -8,7 +8,7 @@ use mpbond_units::Timestamp;
 /// rate, and short against the seconds for which a helper may run ahead.
 const SMOOTHING: Duration = Duration::from_millis(150);
 
-/// A throughput with its age: samples weigh less the older they are.
+/// Moving average of a throughput: samples weigh less the older they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Average {
     pub(super) bytes_per_sec: f64,

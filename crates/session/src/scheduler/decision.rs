@@ -1,4 +1,4 @@
-//! What a scheduler sees, and its answer.
+//! Trait of schedulers, its inputs and its decision.
 
 use std::time::Duration;
 

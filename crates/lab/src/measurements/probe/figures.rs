@@ -1,4 +1,4 @@
-//! Names of the measurement's figures.
+//! Figures of the measurement: their names, order and values.
 
 use mpbond_probe::Distribution;
 
