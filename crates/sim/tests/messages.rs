@@ -4,13 +4,28 @@ use std::time::Duration;
 
 use mpbond_sim::ideal::Direction;
 use mpbond_sim::link::{LinkConfig, Queue, Rate};
-use mpbond_sim::world::{Ending, Exchange, HelperId, Route, Scenario, TwoWay, When, World};
+use mpbond_sim::world::{
+    Ending, Exchange, HelperId, Route, Scenario, StreamClass, TwoWay, When, World,
+};
 use mpbond_units::BitRate;
 
 const MESSAGE_BYTES: u64 = 2 << 10;
+const ECHO_BYTES: u64 = 48;
 const EVERY: Duration = Duration::from_millis(200);
 const LENGTH: Duration = Duration::from_secs(20);
 const START: Duration = Duration::from_secs(4);
+
+/// A helper only, a direct path and a helper, two direct paths.
+const ALL_PATHS: [Paths; 8] = [
+    Helper(50.0, 1.1),
+    Helper(10.0, 5.0),
+    Helper(30.0, 3.0),
+    Both(8.0, 50.0, 1.1),
+    Both(8.0, 10.0, 5.0),
+    Both(4.0, 30.0, 3.0),
+    Direct(8.0, 10.0),
+    Direct(4.0, 10.0),
+];
 
 /// Paths of a session, with rates of direct path, HS-Path and pipe in Mbit/s.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +81,18 @@ impl Paths {
     }
 }
 
+/// Answers that a client asks for, one at a time, each on a stream of its own.
+#[derive(Debug, Clone, Copy)]
+struct Messages {
+    bytes: u64,
+    class: StreamClass,
+}
+
+const MESSAGES: Messages = Messages {
+    bytes: MESSAGE_BYTES,
+    class: StreamClass::Bulk,
+};
+
 /// Results of messages, a transfer, or both.
 #[derive(Debug)]
 struct Ran {
@@ -85,16 +112,17 @@ impl Ran {
     }
 }
 
-/// Messages from `first` on, beside a transfer from the start on; either may be left out.
-fn run(paths: Paths, first: Option<Duration>, transfer: Option<&Exchange>) -> Ran {
+/// Messages from an instant on, beside a transfer from the start on; either may be left out.
+fn run(paths: Paths, messages: Option<(Messages, Duration)>, transfer: Option<&Exchange>) -> Ran {
     let mut scenario = paths.scenario();
-    let mut due = first.unwrap_or(LENGTH);
+    let (messages, mut due) = messages.unwrap_or((MESSAGES, LENGTH));
     while due < LENGTH {
         let beside = 0..scenario.exchanges.len();
         scenario.exchanges.push(Exchange {
             never_beside: beside,
             by_length: true,
-            ..Exchange::download(When::At(START + due), MESSAGE_BYTES)
+            class: messages.class,
+            ..Exchange::download(When::At(START + due), messages.bytes)
         });
         due += EVERY;
     }
@@ -127,10 +155,11 @@ fn endless_download() -> Exchange {
 /// At the median 20 ms and two full packets at the slowest hop later than alone, at the 95th
 /// percentile another 80 ms; the transfer and the messages in its direction get 97 % of what it
 /// gets alone.
-fn hardly_later_than_alone(paths: Paths, transfer: &Exchange) {
-    let alone = run(paths, Some(EVERY), None);
+fn hardly_later_than_alone(paths: Paths, messages: Messages, transfer: &Exchange) {
+    let from_start = Some((messages, EVERY));
+    let alone = run(paths, from_start, None);
     let bulk = run(paths, None, Some(transfer));
-    let beside = run(paths, Some(EVERY), Some(transfer));
+    let beside = run(paths, from_start, Some(transfer));
     assert!(
         beside.times.len() >= 85,
         "{paths:?}: {}",
@@ -148,7 +177,7 @@ fn hardly_later_than_alone(paths: Paths, transfer: &Exchange) {
     );
     // Messages are downloads, and take nothing from an upload.
     let own = match transfer.direction() {
-        Direction::Down => MESSAGE_BYTES * beside.times.len() as u64,
+        Direction::Down => messages.bytes * beside.times.len() as u64,
         Direction::Up => 0,
     };
     let rate = (beside.bytes + own) as f64 / beside.seconds;
@@ -158,17 +187,24 @@ fn hardly_later_than_alone(paths: Paths, transfer: &Exchange) {
 
 #[test]
 fn messages_beside_a_download_are_hardly_later_than_alone() {
-    for paths in [
-        Helper(50.0, 1.1),
-        Helper(10.0, 5.0),
-        Helper(30.0, 3.0),
-        Both(8.0, 50.0, 1.1),
-        Both(8.0, 10.0, 5.0),
-        Both(4.0, 30.0, 3.0),
-        Direct(8.0, 10.0),
-        Direct(4.0, 10.0),
-    ] {
-        hardly_later_than_alone(paths, &endless_download());
+    for paths in ALL_PATHS {
+        hardly_later_than_alone(paths, MESSAGES, &endless_download());
+    }
+}
+
+/// Two terminals of class interactive: somebody types in one, the other shows a long file.
+#[test]
+fn echoes_beside_the_output_of_another_terminal_are_hardly_later_than_alone() {
+    let echoes = Messages {
+        bytes: ECHO_BYTES,
+        class: StreamClass::Interactive,
+    };
+    let output = Exchange {
+        class: StreamClass::Interactive,
+        ..endless_download()
+    };
+    for paths in ALL_PATHS {
+        hardly_later_than_alone(paths, echoes, &output);
     }
 }
 
@@ -180,7 +216,8 @@ fn messages_beside_an_upload_are_hardly_later_than_alone() {
         (Both(8.0, 10.0, 5.0), 30_000_000),
         (Direct(8.0, 10.0), 42_000_000),
     ] {
-        hardly_later_than_alone(paths, &Exchange::upload(When::At(START), bytes));
+        let upload = Exchange::upload(When::At(START), bytes);
+        hardly_later_than_alone(paths, MESSAGES, &upload);
     }
 }
 
@@ -189,8 +226,9 @@ fn messages_beside_an_upload_are_hardly_later_than_alone() {
 #[test]
 fn the_first_message_after_a_long_download_passes_the_helpers_store() {
     let paths = Helper(50.0, 1.1);
-    let alone = run(paths, Some(LENGTH / 2), None);
-    let late = run(paths, Some(LENGTH / 2), Some(&endless_download()));
+    let messages = Some((MESSAGES, LENGTH / 2));
+    let alone = run(paths, messages, None);
+    let late = run(paths, messages, Some(&endless_download()));
     assert!(late.times.len() > 30, "{late:?}");
     let at_most = alone.quantile(0.5) + 0.1;
     assert!(late.first.is_some_and(|first| first < at_most), "{late:?}");

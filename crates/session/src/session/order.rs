@@ -1,11 +1,13 @@
-//! Order in which streams with something to send are served: by class, and within the class bulk by
-//! attained service, so that a short answer, whose size is not known, passes long transfers.
+//! Order in which streams with something to send are served: by class, and within the classes
+//! interactive and bulk by attained service, so that a short answer, whose size is not known,
+//! passes long transfers.
 //!
 //! A stream is in a *rank*. Ranks are served in their order, the streams of a rank in turn. A bulk
 //! stream begins young, in the first rank of its class, and falls by the bytes that it is given
-//! since its last request: a multi-level feedback queue, as PIAS (NSDI '15) has it for flows. Ranks
-//! behind the first one that waits keep an eighth, in turn, so that no stream waits for ever
-//! (ADR 0024).
+//! since its last request: a multi-level feedback queue, as PIAS (NSDI '15) has it for flows. An
+//! interactive stream falls once, by the bytes that it is given without an instant at which nothing
+//! of it waits. Ranks behind the first one that waits keep an eighth, in turn, so that no stream
+//! waits for ever (ADR 0024).
 
 use std::collections::BTreeMap;
 
@@ -15,8 +17,15 @@ use crate::{StreamClass, StreamId};
 /// part, a picture. What is longer is a transfer.
 const LEVELS: [u64; 3] = [16 << 10, 64 << 10, 256 << 10];
 
-/// Number of ranks: three classes, and bulk with its levels.
-pub(super) const RANKS: usize = 3 + LEVELS.len() + 1;
+/// Bytes up to which an interactive stream stays in its first rank: some full screens of a
+/// terminal, a page's part. What is longer fills the paths as a download does.
+const INTERACTIVE: u64 = 64 << 10;
+
+/// Number of ranks: realtime, interactive with its two, bulk with its levels, background.
+pub(super) const RANKS: usize = 1 + 2 + LEVELS.len() + 1 + 1;
+
+/// Rank of interactive streams that are transfers: behind short exchanges, before other transfers.
+const INTERACTIVE_TRANSFER: usize = 3;
 
 /// Ranks behind the first are given one byte in so many.
 const SHARE: u64 = 8;
@@ -24,20 +33,29 @@ const SHARE: u64 = 8;
 /// Bytes that they are given at a time: a record.
 const SLICE: u64 = 16 << 10;
 
-/// The rank of a stream of this class that was given so many bytes since its last request.
+/// The rank of a stream of this class that was given so many bytes since it was young.
 pub(super) fn rank(class: StreamClass, served: u64) -> usize {
     match class {
         StreamClass::Realtime => 0,
-        StreamClass::Interactive => 1,
-        StreamClass::Bulk => 2 + LEVELS.iter().filter(|level| served >= **level).count(),
+        StreamClass::Interactive if served < INTERACTIVE => 1,
+        StreamClass::Interactive => INTERACTIVE_TRANSFER,
+        StreamClass::Bulk => match LEVELS.iter().filter(|level| served >= **level).count() {
+            0 => 2,
+            passed => INTERACTIVE_TRANSFER + passed,
+        },
         StreamClass::Background => RANKS - 1,
     }
 }
 
-/// Whether a stream in this rank is a short exchange, as far as is known: its class is sensitive to
-/// delay, or it was given little since its last request.
+/// Whether a stream in this rank is a short exchange, as far as is known: realtime, or given little
+/// since it was young.
 pub(super) fn is_short_exchange(of: usize) -> bool {
     of <= rank(StreamClass::Bulk, 0)
+}
+
+/// Whether the streams in this rank are of a class that is sensitive to delay.
+fn is_delay_sensitive(of: usize) -> bool {
+    of <= rank(StreamClass::Interactive, 0) || of == INTERACTIVE_TRANSFER
 }
 
 /// Place of a stream in the queue of a rank.
@@ -127,8 +145,7 @@ impl Order {
 
     /// Whether a stream of a delay-sensitive class waits.
     pub(super) fn has_delay_sensitive(&self) -> bool {
-        let last = rank(StreamClass::Interactive, 0);
-        self.waiting().next().is_some_and(|first| first <= last)
+        self.waiting().any(is_delay_sensitive)
     }
 
     /// Whether a short exchange waits.
@@ -177,14 +194,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_in_their_order_and_bulk_by_what_it_was_given() {
+    fn classes_in_their_order_and_two_of_them_by_what_they_were_given() {
         let young = StreamClass::IN_ORDER.map(|class| rank(class, 0));
-        assert_eq!(young, [0, 1, 2, RANKS - 1]);
+        assert_eq!(young, [0, 1, 2, 7]);
+        assert_eq!(RANKS, 8);
         let kib = [0, 15, 16, 63, 64, 255, 256, 1 << 40];
         let ranks = kib.map(|kib| rank(StreamClass::Bulk, kib << 10));
-        assert_eq!(ranks, [2, 2, 3, 3, 4, 4, 5, 5]);
-        for class in [StreamClass::Interactive, StreamClass::Background] {
+        assert_eq!(ranks, [2, 2, 4, 4, 5, 5, 6, 6]);
+        let ranks = kib.map(|kib| rank(StreamClass::Interactive, kib << 10));
+        assert_eq!(ranks, [1, 1, 1, 1, 3, 3, 3, 3]);
+        for class in [StreamClass::Realtime, StreamClass::Background] {
             assert_eq!(rank(class, 0), rank(class, u64::MAX));
+        }
+    }
+
+    /// An interactive transfer is one, and its class is sensitive to delay nevertheless.
+    #[test]
+    fn ranks_of_short_exchanges_and_of_classes_that_are_sensitive_to_delay() {
+        for of in 0..RANKS {
+            let mut order = Order::default();
+            order.push(of, StreamId(0));
+            assert_eq!(order.has_short_exchanges(), of <= 2, "{of}");
+            assert_eq!(order.has_transfers(), of > 2, "{of}");
+            assert_eq!(order.has_delay_sensitive(), [0, 1, 3].contains(&of), "{of}");
+            // Whatever waits before it.
+            order.push(2, StreamId(1));
+            assert_eq!(order.has_delay_sensitive(), [0, 1, 3].contains(&of), "{of}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Short exchanges that run beside transfers: terminals, messages, pages. While there are any,
 //! queues are kept short for them (ADR 0027).
 //!
-//! Streams of a class that is sensitive to delay count, and bulk streams in their first rank. A
+//! Realtime streams count, and interactive and bulk streams in the first rank of their class. A
 //! transfer begins in that rank, too: it no longer counts as soon as it has left it.
 
 use std::time::Duration;
@@ -58,13 +58,18 @@ mod tests {
         assert!(!recent.is_recent(s(0)));
         recent.served(s(1), StreamId(7), young);
         assert!(recent.is_recent(s(10)) && !recent.is_recent(s(11)));
-        recent.served(s(20), StreamId(7), rank(StreamClass::Interactive, u64::MAX));
+        recent.served(s(20), StreamId(7), rank(StreamClass::Realtime, u64::MAX));
         assert!(recent.is_recent(s(29)));
     }
 
     #[test]
     fn transfers_do_not_count_from_the_moment_they_are_known() {
-        let (young, old) = (rank(StreamClass::Bulk, 0), rank(StreamClass::Bulk, 1 << 20));
+        for class in [StreamClass::Bulk, StreamClass::Interactive] {
+            transfers_do_not_count(rank(class, 0), rank(class, 1 << 20));
+        }
+    }
+
+    fn transfers_do_not_count(young: usize, old: usize) {
         let mut recent = ShortExchanges::default();
         recent.served(s(1), StreamId(1), young);
         recent.served(s(1), StreamId(2), young);

@@ -229,6 +229,9 @@ impl Streams {
 
     /// Accounts for bytes given to a stream that was taken out of a rank, and puts it into its rank
     /// if it has more to send. Returns that rank.
+    ///
+    /// An interactive stream of which nothing waits any more is young again: below the rate of the
+    /// paths it fills no queue, however long it goes on.
     pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) -> usize {
         let mut now = from;
         if let Some(s) = self.table.get_mut(&id) {
@@ -236,6 +239,9 @@ impl Streams {
             now = rank(s.class, s.served);
             let more = s.send.is_sendable();
             s.listed.queued = more.then(|| self.ready.push(now, id));
+            if s.class == StreamClass::Interactive && s.listed.unscheduled == 0 {
+                s.served = 0;
+            }
         }
         self.ready.served(from, bytes);
         now

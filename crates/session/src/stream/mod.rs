@@ -26,7 +26,8 @@ const MAX_SHARES: usize = 256;
 pub(crate) struct Stream {
     pub(crate) class: StreamClass,
     pub(crate) class_change: ClassChange,
-    /// Bytes given to subflows since the last request.
+    /// Bytes given to subflows since it was young: since its last request, or since nothing of it
+    /// waited (`session::order`).
     pub(crate) served: u64,
     pub(crate) destination: Option<Destination>,
     pub(crate) opening: Opening,

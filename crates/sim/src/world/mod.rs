@@ -63,7 +63,7 @@ pub use app::End as StreamEnd;
 pub use lasting::{Note, Noted};
 pub use mpbond_manager::WithoutProxy;
 pub use mpbond_session::{
-    BufferDelay, FeedbackRule, HelperId, Idleness, ReinjectionRule, SchedulerKind,
+    BufferDelay, FeedbackRule, HelperId, Idleness, ReinjectionRule, SchedulerKind, StreamClass,
 };
 pub use nat::{Nat, Portal};
 pub use outcome::{ExchangeOutcome, Failure, Observed, Outcome, Passed, Share};

@@ -116,6 +116,30 @@ fn a_class_behind_another_keeps_an_eighth() {
     }
 }
 
+/// Whether queues at the proxy are kept short, after an interactive stream sent so many bytes every
+/// 20 ms for two seconds beside a bulk transfer.
+fn queues_are_short_beside(bytes: usize) -> bool {
+    let (mut p, long, others) = with_long(1, 1);
+    p.client.set_class(others[0], StreamClass::Interactive);
+    pause(&mut p, 200);
+    for _ in 0..100 {
+        p.server().write(others[0], pattern(bytes));
+        pause(&mut p, 20);
+    }
+    let now = p.now;
+    assert!(given(&mut p, others[0]) > 300_000);
+    assert!(given(&mut p, long[0]) > 0);
+    p.server().short_exchanges.is_recent(now)
+}
+
+/// At 1.6 Mbit/s it fills no queue, and remains a short exchange, however much it has sent. At
+/// 16 Mbit/s it exceeds the rate of the paths.
+#[test]
+fn an_interactive_stream_is_a_transfer_where_it_exceeds_the_rate_of_the_paths() {
+    assert!(queues_are_short_beside(4 << 10));
+    assert!(!queues_are_short_beside(40 << 10));
+}
+
 #[test]
 fn published_rules_and_duplicates_do_not_depend_on_short_exchanges() {
     use SchedulerKind::{Pams, Redundant};
