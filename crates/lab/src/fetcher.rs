@@ -6,6 +6,8 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 
+use mpbond_sim::world::StreamClass;
+
 use crate::app;
 use crate::client::{self, Dial, Outcome, Progress, Way, curl, path_of};
 use crate::combine::Crew;
@@ -90,6 +92,7 @@ impl Fetcher {
             return Ok(Self::Crew(crew));
         }
         let host = network.host_in(Role::Primary)?.clone();
+        let class = class(job);
         if workload.application().is_some() {
             let kibbutz = match scheme.scheme {
                 Carrier::Kibbutz => Some(Kibbutz::set_up(e, network, scheme)?),
@@ -103,6 +106,7 @@ impl Fetcher {
                     host,
                     way,
                     destination,
+                    class,
                 },
                 kibbutz: kibbutz.zip(before),
                 second,
@@ -113,6 +117,7 @@ impl Fetcher {
                 host,
                 way,
                 destination,
+                class,
             });
             if kept {
                 client.warm_up(workload.direction, job.content, READY_LIMIT)?;
@@ -201,12 +206,18 @@ pub(crate) fn reach(job: Job, way: &Way) -> Result<()> {
         host: job.network.host_in(Role::Primary)?.clone(),
         way: way.clone(),
         destination: v4(job.destination)?,
+        class: None,
     };
     let second = job.scheme.dual.then(|| second_user(job, way)).transpose()?;
     for user in [Some(first), second].into_iter().flatten() {
         user.connect(READY_LIMIT)?;
     }
     Ok(())
+}
+
+/// Class of the connections; `None` where the scheme has no classes.
+fn class(job: Job) -> Option<StreamClass> {
+    (job.scheme.scheme == Carrier::Mpbond).then_some(job.workload.class)
 }
 
 /// Connections of the user of the first helper's device, whose daemon has the same addresses as the
@@ -226,6 +237,7 @@ fn second_user(job: Job, way: &Way) -> Result<Dial> {
         host: job.network.host(helper)?.clone(),
         way,
         destination: v4(job.destination)?,
+        class: class(job),
     })
 }
 

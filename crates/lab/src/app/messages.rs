@@ -7,7 +7,7 @@ use mpbond_statistics::Sample;
 
 use super::ran::{Noticed, Ran, Setting, fetch_object, used};
 use super::timed::download_until;
-use crate::client::{Connection, Progress};
+use crate::client::{Connection, Dial, Progress};
 use crate::error::{Error, Result};
 use crate::experiment::{Connection as Connecting, Messages};
 
@@ -18,12 +18,13 @@ use crate::watch::Watch;
 /// time of a message runs from its request to its last byte, with the handshake of a connection of
 /// its own.
 pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progress) -> Result<Ran> {
-    let dial = || setting.dial.connect(setting.limit);
+    let own = setting.dial.of_class(messages.class);
     // A kept connection is opened before the clock starts.
     let kept = match messages.connection {
-        Connecting::Kept => Some(dial()?.0),
+        Connecting::Kept => Some(own.connect(setting.limit)?.0),
         Connecting::New => None,
     };
+    let dial = || setting.dial.connect(setting.limit);
     let bulk = messages.bulk.then(dial).transpose()?;
     let start = bulk.as_ref().map_or_else(Instant::now, |(_, start)| *start);
     let end = start + messages.length;
@@ -31,7 +32,7 @@ pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progres
     let (mut bulk_bytes, mut intact) = (0, true);
     let mut bulk = bulk.map(|(connection, _)| connection);
     let ran: Result<Vec<Message>> = std::thread::scope(|scope| {
-        let asking = scope.spawn(|| all(messages, setting, kept, start, &watch));
+        let asking = scope.spawn(|| all(messages, setting, &own, kept, start, &watch));
         let downloaded = bulk.as_mut().map(|connection| {
             let mut arrived = |more| {
                 bulk_bytes += more;
@@ -87,6 +88,7 @@ struct Message {
 fn all(
     messages: &Messages,
     setting: &Setting,
+    dial: &Dial,
     mut kept: Option<Connection>,
     start: Instant,
     watch: &Mutex<Watch>,
@@ -101,7 +103,7 @@ fn all(
         let connection = match &mut kept {
             Some(connection) => connection,
             None => {
-                anew = setting.dial.connect(setting.limit)?.0;
+                anew = dial.connect(setting.limit)?.0;
                 &mut anew
             }
         };

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
+use mpbond_sim::world::StreamClass;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::deadline::left;
@@ -21,9 +22,20 @@ pub(crate) struct Dial {
     pub way: Way,
     /// Address of the server.
     pub destination: SocketAddrV4,
+    /// Traffic class, stated by the DSCP. `None`: the way has no classes, and the DSCP is not set,
+    /// since a kernel's queues may depend on it.
+    pub class: Option<StreamClass>,
 }
 
 impl Dial {
+    /// The same with a class of its own, if one is given and the way has classes.
+    pub fn of_class(&self, class: Option<StreamClass>) -> Self {
+        Self {
+            class: self.class.map(|own| class.unwrap_or(own)),
+            ..self.clone()
+        }
+    }
+
     /// Connects within `limit`, on a thread inside the host, and returns the connection and its
     /// start.
     ///
@@ -42,11 +54,12 @@ impl Dial {
     /// As [`Dial::connect`].
     pub fn connect_here(&self, deadline: Instant) -> Result<Connection> {
         let to = self.destination;
+        let class = self.class;
         let connected = match &self.way {
-            Way::Plain(interface) => plain(to, interface.as_deref(), deadline),
-            Way::Forwarded(address) => plain(*address, None, deadline),
+            Way::Plain(interface) => plain(to, interface.as_deref(), class, deadline),
+            Way::Forwarded(address) => plain(*address, None, class, deadline),
             Way::Mptcp { source, congestion } => mptcp(to, *source, congestion, deadline),
-            Way::Socks5(server) => socks5(to, server, deadline),
+            Way::Socks5(server) => socks5(to, server, class, deadline),
             Way::Http(server) => return self.through_http(server, deadline),
         };
         let stream = connected.doing(format_args!(
@@ -59,7 +72,8 @@ impl Dial {
 
     fn through_http(&self, server: &str, deadline: Instant) -> Result<Connection> {
         let to = self.destination;
-        let proxy = server_address(server).and_then(|proxy| plain(proxy, None, deadline));
+        let connect = |proxy| plain(proxy, None, self.class, deadline);
+        let proxy = server_address(server).and_then(connect);
         let proxy = proxy.doing(format_args!("cannot connect to the HTTP proxy {server}"))?;
         let mut connection = Connection::new(proxy, to)?;
         connection.tunnel(deadline)?;
@@ -80,8 +94,28 @@ fn finish(socket: Socket, to: SocketAddrV4, deadline: Instant) -> io::Result<Tcp
     Ok(stream)
 }
 
-fn plain(to: SocketAddrV4, interface: Option<&str>, deadline: Instant) -> io::Result<TcpStream> {
+/// Code point that mpbond reads as this class (docs/traffic-classes.md).
+fn dscp(class: StreamClass) -> u8 {
+    match class {
+        // EF, AF21, default, CS1.
+        StreamClass::Realtime => 46,
+        StreamClass::Interactive => 18,
+        StreamClass::Bulk => 0,
+        StreamClass::Background => 8,
+    }
+}
+
+fn plain(
+    to: SocketAddrV4,
+    interface: Option<&str>,
+    class: Option<StreamClass>,
+    deadline: Instant,
+) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(class) = class {
+        // The upper six bits of the octet (RFC 2474, section 3).
+        socket.set_tos_v4(u32::from(dscp(class)) << 2)?;
+    }
     if let Some(interface) = interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
@@ -105,12 +139,17 @@ fn mptcp(
 }
 
 /// SOCKS5 (RFC 1928), without authentication.
-fn socks5(to: SocketAddrV4, server: &str, deadline: Instant) -> io::Result<TcpStream> {
+fn socks5(
+    to: SocketAddrV4,
+    server: &str,
+    class: Option<StreamClass>,
+    deadline: Instant,
+) -> io::Result<TcpStream> {
     const VERSION: u8 = 5;
     const NO_AUTHENTICATION: u8 = 0;
     const CONNECT: u8 = 1;
     const IPV4: u8 = 1;
-    let mut stream = plain(server_address(server)?, None, deadline)?;
+    let mut stream = plain(server_address(server)?, None, class, deadline)?;
     stream.set_read_timeout(Some(left(deadline)?))?;
     stream.write_all(&[VERSION, 1, NO_AUTHENTICATION])?;
     let mut method = [0; 2];
@@ -169,11 +208,32 @@ mod tests {
         });
         let to = "198.51.100.1:80".parse().unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
-        let rest = socks5(to, &server, deadline).and_then(|mut stream| {
+        let rest = socks5(to, &server, None, deadline).and_then(|mut stream| {
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).map(|_| rest)
         });
         (rest, serving.join().unwrap().unwrap_or_default())
+    }
+
+    #[test]
+    fn a_class_is_stated_by_its_dscp() {
+        use StreamClass::{Background, Bulk, Interactive, Realtime};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let SocketAddr::V4(to) = listener.local_addr().unwrap() else {
+            panic!("an IPv4 address was expected");
+        };
+        for (class, tos) in [
+            (None, 0),
+            (Some(Bulk), 0),
+            (Some(Background), 0x20),
+            (Some(Interactive), 0x48),
+            (Some(Realtime), 0xb8),
+        ] {
+            let deadline = Instant::now() + Duration::from_secs(5);
+            let stream = plain(to, None, class, deadline).unwrap();
+            let socket = socket2::SockRef::from(&stream);
+            assert_eq!(socket.tos_v4().unwrap(), tos, "{class:?}");
+        }
     }
 
     #[test]

@@ -85,6 +85,7 @@ impl Crew {
                 host: primary.clone(),
                 way: Way::Plain(Some(path.name.get_ref().clone())),
                 destination,
+                class: None,
             },
             connection: None,
         }];
@@ -99,12 +100,14 @@ impl Crew {
                 host: host.clone(),
                 way: Way::Plain(Some(way_out.name.get_ref().clone())),
                 destination,
+                class: None,
             };
             agent::start(onward, agent, scheme.hand_over)?;
             let dial = Dial {
                 host: primary.clone(),
                 way: Way::Plain(Some(pipe.name.get_ref().clone())),
                 destination: agent,
+                class: None,
             };
             let (connection, _) = dial.connect(limit)?;
             workers.push(Worker {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mpbond_sim::link::RateSpec;
+use mpbond_sim::world::StreamClass;
 use mpbond_units::BitRate;
 use mpbond_units::duration_text;
 use serde::Deserialize;
@@ -134,6 +135,8 @@ pub struct Messages {
     /// of its own, whose handshake counts.
     #[serde(default)]
     pub connection: Connection,
+    /// Traffic class of the messages, if it is not that of the workload.
+    pub class: Option<StreamClass>,
     /// Whether a download runs beside the messages, over a connection of its own.
     #[serde(default = "yes")]
     pub bulk: bool,

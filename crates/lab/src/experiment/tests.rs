@@ -274,6 +274,8 @@ fn faults_and_asserts_refer_to_existing_names() {
             "ps, hs, pipe",
         ),
         ("[[workload.fault]]\nat = \"2s\"\n", "one of"),
+        ("class = \"urgent\"\n", "`interactive`"),
+        ("class = \"realtime\"\n", "class needs `client"),
         ("[[assert]]\nscheme = \"three\"\n", "two"),
         (
             "[[assert]]\nversus = \"three\"\nquantity = \"seconds\"\nat_most = 0.9\n",

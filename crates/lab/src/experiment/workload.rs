@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mpbond_sim::world::StreamClass;
 use mpbond_units::duration_text;
 use serde::Deserialize;
 use toml::Spanned;
@@ -36,6 +37,10 @@ pub struct Workload {
     pub chunks: Option<Chunks>,
     /// Instead of one body: messages beside a download.
     pub messages: Option<Messages>,
+    /// Traffic class of its connections, stated by their DSCP. Schemes other than `mpbond` have no
+    /// classes.
+    #[serde(default)]
+    pub class: StreamClass,
     /// Instead of a body of fixed size: a download of this duration, counted from before the
     /// connection is opened.
     #[serde(rename = "for", default, with = "duration_text::option")]

@@ -438,3 +438,27 @@ fn messages_behind_a_full_queue_are_fewer() {
         assert!((4.0..20.0).contains(&messages), "{messages}");
     }
 }
+
+#[test]
+fn classes_of_messages_and_of_all_connections_reach_the_session() {
+    let median = |scheme, of_all: &str, of_messages: &str| {
+        let message = "bytes = \"2 KiB\", every = \"200ms\", length = \"6s\", connection = \"new\"";
+        let more = format!("{of_all}\nmessages = {{ {message}{of_messages} }}");
+        let schemes = mpbond("pams", "") + SINGLE;
+        let text = links([8, 10, 5], NO_MORE) + &schemes + &workload("w", "down", &more);
+        let all = run(&experiment(&text), 0, 2);
+        of(&all, scheme, "w")[0].noticed[&Quantity::MessageS]
+    };
+    let (realtime, background) = ("class = \"realtime\"", ", class = \"background\"");
+    let undeclared = median("pams", "", "");
+    // A realtime download is no transfer for which queues are kept short, and goes before.
+    for (of_all, of_messages) in [(realtime, ""), ("", background), (realtime, background)] {
+        let later = median("pams", of_all, of_messages);
+        assert!(later > 1.2 * undeclared, "{of_all}{of_messages}: {later}");
+    }
+    let early = median("pams", "class = \"background\"", ", class = \"realtime\"");
+    assert!(early < 1.1 * undeclared, "{early}, not {undeclared}");
+    // Plain TCP has no classes.
+    let single = median("single", "", "");
+    assert_eq!(median("single", realtime, background), single);
+}

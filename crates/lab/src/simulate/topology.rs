@@ -277,6 +277,11 @@ impl<'e> Builder<'e> {
     fn exchanges(&mut self, workload: &Workload, start: When, continues: bool) {
         let all = &mut self.scenario.exchanges;
         let bytes = workload.bytes.0;
+        let class = workload.class;
+        let endless = |length| Exchange {
+            class,
+            ..endless(start, length)
+        };
         match workload.application() {
             Some(Application::Chunks(chunks)) => {
                 let pauses = gaps(chunks, self.e.seed);
@@ -288,6 +293,7 @@ impl<'e> Builder<'e> {
                     };
                     all.push(Exchange {
                         continues: continues || number > 0,
+                        class,
                         ..Exchange::download(when, chunks.bytes.0)
                     });
                 }
@@ -299,16 +305,17 @@ impl<'e> Builder<'e> {
                     all.push(Exchange {
                         continues: messages.connection == Connection::Kept,
                         never_beside: first..all.len(),
+                        class: messages.class.unwrap_or(class),
                         ..Exchange::download(start.later(due), messages.bytes.0)
                     });
                     due += messages.every;
                 }
                 // The last exchange, so that each message follows the one before.
-                all.extend(messages.bulk.then(|| endless(start, messages.length)));
+                all.extend(messages.bulk.then(|| endless(messages.length)));
             }
             Some(Application::Timed(length)) => all.push(Exchange {
                 continues,
-                ..endless(start, length)
+                ..endless(length)
             }),
             // Other applications cannot be simulated and were left out.
             _ => {
@@ -318,6 +325,7 @@ impl<'e> Builder<'e> {
                 };
                 all.push(Exchange {
                     continues,
+                    class,
                     ..exchange
                 });
             }

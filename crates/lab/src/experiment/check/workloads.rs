@@ -1,5 +1,7 @@
 //! Checks of workloads and settings.
 
+use mpbond_sim::world::StreamClass;
+
 use super::names::{unique, unknown};
 use crate::error::Result;
 use crate::experiment::file::Experiment;
@@ -70,6 +72,9 @@ pub(super) fn workloads(e: &Experiment, place: &Place) -> Result<()> {
             if let Some(error_text) = app.error_text() {
                 return wrong(error_text);
             }
+        }
+        if workload.class != StreamClass::default() && e.client != Client::Fetch {
+            return wrong("class needs `client = \"fetch\"`");
         }
         if workload.most_bytes() > MAX_BYTES {
             return wrong("bytes: at most 4 GiB in all");
