@@ -68,10 +68,12 @@ impl World {
             r.origin.as_ref().and_then(|o| o.ended).map(|(_, end)| end),
         ];
         let finished = ends.iter().all(|e| *e == Some(End::Finished));
-        if !finished || r.client.read != x.down_bytes || up != x.up_bytes {
+        let times = x.rounds.map_or(1, |_| r.client.answered().len() as u64);
+        let of = [x.down_bytes, x.up_bytes].map(|bytes| bytes * times);
+        if !finished || [r.client.read, up] != of {
             return Err(self.failure(format!(
                 "exchange {e}: {} of {} down, {up} of {} up, ended {ends:?}",
-                r.client.read, x.down_bytes, x.up_bytes
+                r.client.read, of[0], of[1]
             )));
         }
         Ok(())
@@ -115,6 +117,7 @@ impl World {
             redundant_bytes: closed.map_or(0, |c| c.redundant_bytes_in),
             longest_stall: reader.map_or(Duration::ZERO, |app| app.longest_gap),
             first_byte: r.client.first_read.map(|t| t.since(r.started)),
+            rounds: r.client.answered().to_vec(),
             arrivals: reader.map_or_else(Vec::new, |app| app.arrivals_since(r.started)),
             ideal: (self.scenario.has_bounds)
                 .then(|| self.topology(r.started, direction))

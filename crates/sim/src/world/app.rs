@@ -8,6 +8,7 @@ use bytes::Bytes;
 use mpbond_session::{Read, ResetCode, Session, StreamId, StreamStats};
 use mpbond_units::Timestamp;
 
+use super::rounds::{Part, Round};
 use super::scenario::{Ending, Manner};
 
 /// Maximum number of bytes that an application writes in one go.
@@ -57,8 +58,11 @@ pub(super) struct App {
     manner: Manner,
     salt_out: u64,
     salt_in: u64,
+    /// Bytes in all, or of each round.
     to_write: u64,
     written: u64,
+    /// Its side of requests and answers that are repeated.
+    rounds: Option<Part>,
     /// Whether it writes only after it has read everything.
     answers: bool,
     /// Length of what it reads, if messages are delimited by their length.
@@ -100,6 +104,7 @@ impl App {
             salt_in: salt + u64::from(!client),
             to_write,
             written: 0,
+            rounds: None,
             answers,
             expects: None,
             is_client: client,
@@ -136,7 +141,12 @@ impl App {
     }
 
     /// Number of bytes that it may have written by now.
-    fn due_bytes(&self, now: Timestamp, ready: Timestamp) -> u64 {
+    fn due_bytes(&mut self, now: Timestamp, ready: Timestamp) -> u64 {
+        match &mut self.rounds {
+            Some(Part::Asks(asking)) => return asking.ask(now) * self.to_write,
+            Some(Part::Answers(asked)) => return self.read / (*asked).max(1) * self.to_write,
+            None => {}
+        }
         let Some(pace) = self.manner.pace else {
             return self.to_write;
         };
@@ -147,6 +157,11 @@ impl App {
 
     /// When it has more to write.
     fn next_piece(&self) -> Option<Timestamp> {
+        match &self.rounds {
+            Some(Part::Asks(asking)) => return asking.due(),
+            Some(Part::Answers(_)) => return None,
+            None => {}
+        }
         let ready = self.ready()?;
         match self.manner.pace {
             _ if self.finished || self.written >= self.to_write => None,
@@ -173,6 +188,40 @@ impl App {
     pub(super) fn expecting(mut self, bytes: Option<u64>) -> Self {
         self.expects = bytes;
         self
+    }
+
+    /// Repeats requests and answers, of which this is its side.
+    pub(super) fn repeating(mut self, part: Option<Part>) -> Self {
+        self.rounds = part;
+        self
+    }
+
+    /// Requests that were answered.
+    pub(super) fn answered(&self) -> &[Round] {
+        match &self.rounds {
+            Some(Part::Asks(asking)) => asking.answered(),
+            _ => &[],
+        }
+    }
+
+    /// Client: whether it has everything that it asks for.
+    fn has_all_answers(&mut self, now: Timestamp) -> bool {
+        match &mut self.rounds {
+            Some(Part::Asks(asking)) => {
+                asking.read(now, self.read);
+                asking.is_over()
+            }
+            _ => self.expects == Some(self.read),
+        }
+    }
+
+    /// Whether it has written everything, of which so much is due.
+    fn has_written_all(&self, due: u64) -> bool {
+        match &self.rounds {
+            Some(Part::Asks(asking)) => asking.is_over(),
+            Some(Part::Answers(_)) => self.other_over && self.written == due,
+            None => self.written == self.to_write,
+        }
     }
 
     /// Whether it has read the whole request.
@@ -258,7 +307,7 @@ impl App {
                 Read::Fin => self.over(now, End::Finished),
                 Read::Reset(code) => self.over(now, End::Reset(code)),
             }
-            if self.is_client && self.expects == Some(self.read) {
+            if self.is_client && self.has_all_answers(now) {
                 self.ended = self.ended.or(Some((now, End::Finished)));
             }
             if let Some(pause) = self.manner.pause
@@ -334,7 +383,7 @@ impl App {
             session.write(id, slice(self.salt_out, self.written, len as usize));
             self.written += len;
         }
-        if self.written == self.to_write && self.may_finish() {
+        if self.has_written_all(due) && self.may_finish() {
             session.finish(id);
             self.finished = true;
         }

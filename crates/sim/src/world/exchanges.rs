@@ -10,6 +10,7 @@ use super::World;
 use super::app::{App, Running};
 use super::host::Side;
 use super::results::{destination, exchange_with};
+use super::rounds::{Asking, Part};
 use super::scenario::When;
 
 /// Way of an exchange that is due.
@@ -116,12 +117,15 @@ impl World {
         let stream = session
             .open(clock, destination(e), x.class)
             .map_err(|error| format!("exchange {e} cannot be opened: {error}"))?;
+        let asking = |rounds| Asking::new(self.now, rounds, x.down_bytes);
+        let asks = x.rounds.map(|rounds| Part::Asks(asking(rounds)));
         self.running[e] = Some(Running {
             started: self.now,
             session: host.number,
             stream,
             client: App::new(self.now, e, true, x.client, x.up_bytes, false)
-                .expecting(x.by_length.then_some(x.down_bytes))
+                .expecting(x.is_by_length().then_some(x.down_bytes))
+                .repeating(asks)
                 .keeping_arrivals(self.scenario.keeps_log),
             origin: None,
             is_whole: false,

@@ -46,6 +46,7 @@ mod outcome;
 mod plain;
 mod random;
 mod results;
+mod rounds;
 mod scenario;
 mod sessions;
 mod sockets;
@@ -68,6 +69,7 @@ pub use mpbond_session::{
 pub use nat::{Nat, Portal};
 pub use outcome::{ExchangeOutcome, Failure, Observed, Outcome, Passed, Share};
 pub use plain::observe_plain;
+pub use rounds::{Late, Round, Rounds};
 pub use scenario::{
     Before, Daemon, Ending, Exchange, Fault, Happening, Lasting, Manner, Pace, Pause, Route,
     Scenario, TwoWay, When,

@@ -6,6 +6,7 @@ use mpbond_session::SessionStats;
 use mpbond_units::Timestamp;
 
 use super::app::End;
+use super::rounds::Round;
 use crate::ideal::Direction;
 
 /// Result of a world that ended without a failure.
@@ -87,6 +88,8 @@ pub struct ExchangeOutcome {
     /// Time since the start and bytes that the reader of the main direction had by then, if
     /// [`super::Scenario::keeps_log`] is set.
     pub arrivals: Vec<(Duration, u64)>,
+    /// Requests with their answers, if the exchange repeats them ([`super::Exchange::rounds`]).
+    pub rounds: Vec<Round>,
     /// Lower bound for these links ([`crate::ideal`]); `None` if it is not defined or
     /// [`super::Scenario::has_bounds`] is unset.
     pub ideal: Option<Duration>,

@@ -342,6 +342,7 @@ impl Running {
             redundant_bytes: 0,
             longest_stall: reader.longest_gap,
             first_byte: self.client.first.map(after),
+            rounds: Vec::new(),
             arrivals: (reader.arrivals.iter().map(|(t, n)| (after(*t), *n))).collect(),
             ideal: None,
         }

@@ -6,6 +6,7 @@ use mpbond_session::{Destination, Event, Session, StreamId, SubflowId};
 use super::app::{App, Running};
 use super::host::{Host, Side, Surroundings};
 use super::line::{Stage, is_writable};
+use super::rounds::Part;
 
 impl Host {
     /// Carries the session's results out until there are none.
@@ -106,7 +107,8 @@ impl Host {
             return Err(format!("exchange {e} was dialled twice, now by {stream}"));
         }
         let app = App::new(s.now, e, false, x.origin, x.down_bytes, !x.at_once)
-            .expecting(x.by_length.then_some(x.up_bytes))
+            .expecting(x.is_by_length().then_some(x.up_bytes))
+            .repeating(x.rounds.map(|_| Part::Answers(x.up_bytes)))
             .keeping_arrivals(s.keeps_log);
         running.origin = Some(app);
         Ok(())

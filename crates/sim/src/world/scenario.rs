@@ -8,6 +8,7 @@ use mpbond_session::{FarReport, HelperId, SchedulerKind, SessionConfig, StreamCl
 use mpbond_units::BitRate;
 
 use super::nat::{Nat, Portal};
+use super::rounds::Rounds;
 use crate::ideal::Direction;
 use crate::link::{LinkChange, LinkConfig, Rate, Shared};
 
@@ -145,6 +146,9 @@ pub struct Exchange {
     /// Whether messages are delimited by their length, as in HTTP/1.1, and not by the end of the
     /// stream. The client then ends its half when it has received everything, the origin after it.
     pub by_length: bool,
+    /// Requests and answers of these sizes over one stream, delimited by their length. Not for
+    /// plain TCP, nor for worlds that last.
+    pub rounds: Option<Rounds>,
     /// Plain TCP only: whether it uses the connection of the last exchange before that was not left
     /// out. A session opens a new stream for each exchange.
     pub continues: bool,
@@ -354,6 +358,7 @@ impl Exchange {
             down_bytes: bytes,
             at_once: false,
             by_length: false,
+            rounds: None,
             continues: false,
             never_beside: 0..0,
             class: StreamClass::Bulk,
@@ -369,6 +374,11 @@ impl Exchange {
             down_bytes: 120,
             ..Self::download(start, 0)
         }
+    }
+
+    /// Whether messages are delimited by their length.
+    pub(super) fn is_by_length(&self) -> bool {
+        self.by_length || self.rounds.is_some()
     }
 
     /// Direction of most bytes.

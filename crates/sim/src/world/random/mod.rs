@@ -172,6 +172,7 @@ impl Dice {
             down_bytes,
             at_once: self.once_in(2),
             by_length: false,
+            rounds: None,
             continues: false,
             never_beside: 0..0,
             class: if self.once_in(3) {
