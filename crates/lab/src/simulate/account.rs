@@ -79,9 +79,10 @@ fn transfer(
     let ended = |x: &ExchangeOutcome| x.started + x.took.unwrap_or_default();
     let start = outcomes.iter().map(|x| x.started).min();
     let start = start.unwrap_or(Timestamp::ZERO);
+    let repeats = outcomes.iter().any(|x| !x.rounds.is_empty());
     let start = match workload.application() {
-        // The first message is due after one interval.
-        Some(Application::Messages(m)) if !m.bulk => start.before(m.every),
+        // The first message is due after one interval; a stream for all is open before.
+        Some(Application::Messages(m)) if !m.bulk && !repeats => start.before(m.every),
         _ => start,
     };
     let end = outcomes.iter().map(|x| ended(x)).max().unwrap_or(start);
@@ -253,6 +254,14 @@ fn watched(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Watch {
 
 fn noticed(workload: &Workload, outcomes: &[&ExchangeOutcome]) -> BTreeMap<Quantity, f64> {
     let seconds = |x: &&ExchangeOutcome| x.took.unwrap_or(Duration::ZERO).as_secs_f64();
+    // Those of each request over one stream, or that of an exchange.
+    let times = |x: &&ExchangeOutcome| match &x.rounds[..] {
+        [] => vec![seconds(x)],
+        rounds => rounds
+            .iter()
+            .map(|round| round.took.as_secs_f64())
+            .collect(),
+    };
     match workload.application() {
         Some(Application::Chunks(_)) => {
             let figures = mean_and_p95(outcomes.iter().map(seconds).collect());
@@ -265,7 +274,7 @@ fn noticed(workload: &Workload, outcomes: &[&ExchangeOutcome]) -> BTreeMap<Quant
                 Some((bulk, ran)) if messages.bulk => (bulk.down_bytes, ran),
                 _ => (0, outcomes),
             };
-            messages_quantities(messages, &ran.iter().map(seconds).collect(), bulk)
+            messages_quantities(messages, &ran.iter().flat_map(times).collect(), bulk)
         }
         _ => BTreeMap::new(),
     }

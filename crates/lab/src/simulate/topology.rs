@@ -12,7 +12,7 @@ use mpbond_radio::Profiles;
 use mpbond_sim::ideal;
 use mpbond_sim::link::{LinkChange, LinkConfig, Rate};
 use mpbond_sim::world::{
-    Ending, Exchange, Fault, Happening, HelperId, Route, Scenario, TwoWay, When,
+    Ending, Exchange, Fault, Happening, HelperId, Late, Rounds, Route, Scenario, TwoWay, When,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -21,7 +21,8 @@ use crate::app::gaps;
 use crate::client::WARM_UP_BYTES;
 use crate::error::{Error, Result};
 use crate::experiment::{
-    Application, Carrier, Connection, Direction, Experiment, Link, Scheme, Start, Workload,
+    Application, Carrier, Connection, Direction, Experiment, Link, Messages, Scheme, Start,
+    Workload,
 };
 use crate::ideal::ideal_time;
 use crate::links::{self, timed_changes};
@@ -230,7 +231,7 @@ impl<'e> Builder<'e> {
             });
         }
         let first = self.scenario.exchanges.len();
-        self.exchanges(workload, start, kept);
+        self.exchanges(workload, start, kept, has_session);
         for exchange in &mut self.scenario.exchanges {
             // HTTP: the length is known, and the connection stays open.
             exchange.by_length = true;
@@ -274,7 +275,7 @@ impl<'e> Builder<'e> {
         })
     }
 
-    fn exchanges(&mut self, workload: &Workload, start: When, continues: bool) {
+    fn exchanges(&mut self, workload: &Workload, start: When, continues: bool, has_session: bool) {
         let all = &mut self.scenario.exchanges;
         let bytes = workload.bytes.0;
         let class = workload.class;
@@ -299,16 +300,18 @@ impl<'e> Builder<'e> {
                 }
             }
             Some(Application::Messages(messages)) => {
-                let first = all.len();
-                let mut due = messages.every;
-                while due < messages.length {
-                    all.push(Exchange {
-                        continues: messages.connection == Connection::Kept,
-                        never_beside: first..all.len(),
-                        class: messages.class.unwrap_or(class),
-                        ..Exchange::download(start.later(due), messages.bytes.0)
-                    });
-                    due += messages.every;
+                let download = Exchange::download(start, messages.bytes.0);
+                let message = Exchange {
+                    // No larger than the answer, which gives the exchange its direction.
+                    up_bytes: download.up_bytes.min(download.down_bytes),
+                    class: messages.class.unwrap_or(class),
+                    ..download
+                };
+                if has_session && messages.connection == Connection::Kept {
+                    all.push(over_one_stream(messages, message));
+                } else {
+                    let first = all.len();
+                    all.extend(one_by_one(messages, &message, first));
                 }
                 // The last exchange, so that each message follows the one before.
                 all.extend(messages.bulk.then(|| endless(messages.length)));
@@ -356,6 +359,32 @@ impl<'e> Builder<'e> {
         };
         self.happens(when, Happening::Link { link, up, down });
     }
+}
+
+/// Messages over one stream.
+fn over_one_stream(messages: &Messages, message: Exchange) -> Exchange {
+    Exchange {
+        rounds: Some(Rounds {
+            every: messages.every,
+            length: messages.length,
+            late: Late::LeftOut,
+        }),
+        ..message
+    }
+}
+
+/// Messages of an exchange each, the first of which has this number: streams of their own, or plain
+/// TCP.
+fn one_by_one(messages: &Messages, message: &Exchange, first: usize) -> Vec<Exchange> {
+    let due = (1..).map(|number| messages.every * number);
+    let due = due.take_while(|due| *due < messages.length);
+    let exchange = |(before, due)| Exchange {
+        start: message.start.later(due),
+        continues: messages.connection == Connection::Kept,
+        never_beside: first..first + before,
+        ..message.clone()
+    };
+    due.enumerate().map(exchange).collect()
 }
 
 /// A download that stops after a time.
