@@ -148,9 +148,9 @@ impl Session {
                 let before = target.out.len();
                 self.put_stream(id, share, &mut target);
                 let bytes = target.out.len() - before;
-                let rank = self.streams.requeue(rank, id, bytes as u64);
+                let (rank, restarts) = self.streams.requeue(rank, id, bytes as u64);
                 if bytes > 0 && self.keeps_queues_short() && self.streams.ready.has_transfers() {
-                    self.short_exchanges.served(now, id, rank);
+                    self.short_exchanges.served(now, (id, restarts), rank);
                 }
             }
         }

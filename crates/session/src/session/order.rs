@@ -5,9 +5,9 @@
 //! A stream is in a *rank*. Ranks are served in their order, the streams of a rank in turn. A bulk
 //! stream begins young, in the first rank of its class, and falls by the bytes that it is given
 //! since its last request: a multi-level feedback queue, as PIAS (NSDI '15) has it for flows. An
-//! interactive stream falls once, by the bytes that it is given without an instant at which nothing
-//! of it waits. Ranks behind the first one that waits keep an eighth, in turn, so that no stream
-//! waits for ever (ADR 0024).
+//! interactive stream falls by the bytes that it is given since bytes of it began to wait. Ranks
+//! behind the first one that waits keep an eighth, in turn, so that no stream waits for ever
+//! (ADR 0024).
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ const SHARE: u64 = 8;
 /// Bytes that they are given at a time: a record.
 const SLICE: u64 = 16 << 10;
 
-/// The rank of a stream of this class that was given so many bytes since it was young.
+/// The rank of a stream of this class that was given so many bytes since its count restarted.
 pub(super) fn rank(class: StreamClass, served: u64) -> usize {
     match class {
         StreamClass::Realtime => 0,
@@ -48,7 +48,7 @@ pub(super) fn rank(class: StreamClass, served: u64) -> usize {
 }
 
 /// Whether a stream in this rank is a short exchange, as far as is known: realtime, or given little
-/// since it was young.
+/// since its count restarted.
 pub(super) fn is_short_exchange(of: usize) -> bool {
     of <= rank(StreamClass::Bulk, 0)
 }

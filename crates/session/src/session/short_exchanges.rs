@@ -2,7 +2,8 @@
 //! queues are kept short for them (ADR 0027).
 //!
 //! Realtime streams count, and interactive and bulk streams in the first rank of their class. A
-//! transfer begins in that rank, too: it no longer counts as soon as it has left it.
+//! transfer begins in that rank, too: what it sent since its count restarted no longer counts as
+//! soon as it has left it.
 
 use std::time::Duration;
 
@@ -15,22 +16,25 @@ use crate::StreamId;
 /// goes on within it. Longer, a helper would rarely hold anything where somebody works.
 const LASTS: Duration = Duration::from_secs(10);
 
-/// The last two streams with short exchanges, latest first: if one turns out to be a transfer,
-/// the other one counts.
+/// A stream, with the restarts of its count (`session::order`).
+type Exchange = (StreamId, u32);
+
+/// The last two short exchanges, latest first: if one turns out to be a transfer, the other one
+/// counts.
 #[derive(Debug, Default)]
 pub(super) struct ShortExchanges {
-    latest: [Option<(StreamId, Timestamp)>; 2],
+    latest: [Option<(Exchange, Timestamp)>; 2],
 }
 
 impl ShortExchanges {
     /// A stream was given bytes, and is in `rank` now.
-    pub(super) fn served(&mut self, now: Timestamp, id: StreamId, rank: usize) {
+    pub(super) fn served(&mut self, now: Timestamp, of: Exchange, rank: usize) {
         debug_assert!(rank < RANKS);
         let others = self.latest.into_iter().flatten();
-        let mut others = others.filter(|(of, _)| *of != id);
+        let mut others = others.filter(|(other, _)| *other != of);
         let [first, second] = [others.next(), others.next()];
         self.latest = match is_short_exchange(rank) {
-            true => [Some((id, now)), first],
+            true => [Some((of, now)), first],
             false => [first, second],
         };
     }
@@ -51,14 +55,18 @@ mod tests {
         Timestamp::from_millis(seconds * 1_000)
     }
 
+    fn of(stream: u64) -> Exchange {
+        (StreamId(stream), 0)
+    }
+
     #[test]
     fn an_exchange_counts_for_ten_seconds() {
         let young = rank(StreamClass::Bulk, 0);
         let mut recent = ShortExchanges::default();
         assert!(!recent.is_recent(s(0)));
-        recent.served(s(1), StreamId(7), young);
+        recent.served(s(1), of(7), young);
         assert!(recent.is_recent(s(10)) && !recent.is_recent(s(11)));
-        recent.served(s(20), StreamId(7), rank(StreamClass::Realtime, u64::MAX));
+        recent.served(s(20), of(7), rank(StreamClass::Realtime, u64::MAX));
         assert!(recent.is_recent(s(29)));
     }
 
@@ -71,26 +79,39 @@ mod tests {
 
     fn transfers_do_not_count(young: usize, old: usize) {
         let mut recent = ShortExchanges::default();
-        recent.served(s(1), StreamId(1), young);
-        recent.served(s(1), StreamId(2), young);
-        recent.served(s(1), StreamId(1), old);
+        recent.served(s(1), of(1), young);
+        recent.served(s(1), of(2), young);
+        recent.served(s(1), of(1), old);
         assert!(recent.is_recent(s(1)));
-        recent.served(s(1), StreamId(2), old);
+        recent.served(s(1), of(2), old);
         assert!(!recent.is_recent(s(1)));
         // A message, then another transfer.
-        recent.served(s(2), StreamId(3), young);
-        recent.served(s(3), StreamId(4), young);
-        recent.served(s(3), StreamId(4), old);
-        recent.served(s(3), StreamId(1), old);
+        recent.served(s(2), of(3), young);
+        recent.served(s(3), of(4), young);
+        recent.served(s(3), of(4), old);
+        recent.served(s(3), of(1), old);
         assert!(recent.is_recent(s(11)) && !recent.is_recent(s(12)));
         // Bytes of a transfer that goes on, between those of one that is still to become one.
-        recent.served(s(12), StreamId(6), young);
-        recent.served(s(13), StreamId(7), young);
-        recent.served(s(13), StreamId(1), old);
-        recent.served(s(13), StreamId(7), old);
+        recent.served(s(12), of(6), young);
+        recent.served(s(13), of(7), young);
+        recent.served(s(13), of(1), old);
+        recent.served(s(13), of(7), old);
         assert!(recent.is_recent(s(21)) && !recent.is_recent(s(22)));
         let background = rank(StreamClass::Background, 0);
-        recent.served(s(30), StreamId(5), background);
+        recent.served(s(30), of(5), background);
         assert!(!recent.is_recent(s(30)));
+    }
+
+    #[test]
+    fn an_exchange_of_a_stream_that_is_a_transfer_later_counts() {
+        let (young, old) = (
+            rank(StreamClass::Interactive, 48),
+            rank(StreamClass::Interactive, 1 << 20),
+        );
+        let mut recent = ShortExchanges::default();
+        recent.served(s(1), (StreamId(1), 4), young);
+        recent.served(s(3), (StreamId(1), 5), young);
+        recent.served(s(3), (StreamId(1), 5), old);
+        assert!(recent.is_recent(s(10)) && !recent.is_recent(s(11)));
     }
 }

@@ -153,6 +153,9 @@ impl Streams {
     // ---- sums -----------------------------------------------------------------------------
 
     /// Brings sums and queues up to date after something happened to a stream.
+    ///
+    /// The count of an interactive stream restarts when bytes begin to wait: below the rate of the
+    /// paths it fills no queue, however long it goes on.
     pub(super) fn update(&mut self, id: StreamId) {
         let Some(s) = self.table.get_mut(&id) else {
             return;
@@ -165,6 +168,12 @@ impl Streams {
             }
         };
         let awaits = s.awaits_answer();
+        if s.class == StreamClass::Interactive && s.listed.unscheduled == 0 && unscheduled > 0 {
+            s.restart_count();
+            if let Some(place) = s.listed.queued.take() {
+                self.ready.remove(place);
+            }
+        }
         let listed = &mut s.listed;
         self.unscheduled = self.unscheduled - listed.unscheduled + unscheduled;
         listed.unscheduled = unscheduled;
@@ -228,23 +237,18 @@ impl Streams {
     }
 
     /// Accounts for bytes given to a stream that was taken out of a rank, and puts it into its rank
-    /// if it has more to send. Returns that rank.
-    ///
-    /// An interactive stream of which nothing waits any more is young again: below the rate of the
-    /// paths it fills no queue, however long it goes on.
-    pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) -> usize {
-        let mut now = from;
+    /// if it has more to send. Returns that rank, and the restarts of its count.
+    pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) -> (usize, u32) {
+        let (mut now, mut restarts) = (from, 0);
         if let Some(s) = self.table.get_mut(&id) {
             s.served = s.served.saturating_add(bytes);
             now = rank(s.class, s.served);
             let more = s.send.is_sendable();
             s.listed.queued = more.then(|| self.ready.push(now, id));
-            if s.class == StreamClass::Interactive && s.listed.unscheduled == 0 {
-                s.served = 0;
-            }
+            restarts = s.restarts;
         }
         self.ready.served(from, bytes);
-        now
+        (now, restarts)
     }
 
     /// Puts a stream that was taken out of a rank, and given nothing, at the end of that rank.
@@ -263,7 +267,7 @@ impl Streams {
         if let Some(s) = self.table.get_mut(&id)
             && s.send.buffer.all_acked()
         {
-            s.served = 0;
+            s.restart_count();
         }
     }
 

@@ -26,9 +26,11 @@ const MAX_SHARES: usize = 256;
 pub(crate) struct Stream {
     pub(crate) class: StreamClass,
     pub(crate) class_change: ClassChange,
-    /// Bytes given to subflows since it was young: since its last request, or since nothing of it
-    /// waited (`session::order`).
+    /// Bytes given to subflows since the count last restarted: at a request or, for an interactive
+    /// stream, when bytes began to wait (`session::order`).
     pub(crate) served: u64,
+    /// Restarts of that count.
+    pub(crate) restarts: u32,
     pub(crate) destination: Option<Destination>,
     pub(crate) opening: Opening,
     pub(crate) send: SendHalf,
@@ -157,6 +159,7 @@ impl Stream {
             class,
             class_change: ClassChange::default(),
             served: 0,
+            restarts: 0,
             destination,
             opening: Opening::default(),
             send: SendHalf::default(),
@@ -165,6 +168,12 @@ impl Stream {
             listed: Listed::default(),
             counters: Counters::new(now),
         }
+    }
+
+    /// The count of bytes given restarts.
+    pub(crate) fn restart_count(&mut self) {
+        self.served = 0;
+        self.restarts = self.restarts.wrapping_add(1);
     }
 
     /// Both halves are over and the application knows.

@@ -140,6 +140,46 @@ fn an_interactive_stream_is_a_transfer_where_it_exceeds_the_rate_of_the_paths() 
     assert!(!queues_are_short_beside(40 << 10));
 }
 
+/// Writes to a stream, and waits until subflows have been given everything.
+fn send(p: &mut Pair, id: StreamId, bytes: usize) {
+    let own = given(p, id);
+    p.server().write(id, pattern(bytes));
+    let until = p.now + Duration::from_secs(9);
+    p.run(until, |p| given(p, id) >= own + bytes as u64);
+    assert_eq!(given(p, id), own + bytes as u64);
+}
+
+/// Somebody types, has a long file shown, and types again.
+#[test]
+fn an_interactive_transfer_does_not_undo_the_short_exchanges_before_it() {
+    let (mut p, long, others) = with_long(1, 1);
+    p.client.set_class(others[0], StreamClass::Interactive);
+    pause(&mut p, 200);
+    let is_recent = |p: &mut Pair| {
+        let now = p.now;
+        p.server().short_exchanges.is_recent(now)
+    };
+    send(&mut p, others[0], 200 << 10);
+    assert!(!is_recent(&mut p), "a transfer alone");
+    send(&mut p, others[0], 48);
+    assert!(is_recent(&mut p), "drained, and typed");
+    send(&mut p, others[0], 200 << 10);
+    assert!(is_recent(&mut p), "typed before");
+    assert!(given(&mut p, long[0]) < LONG as u64);
+}
+
+#[test]
+fn a_stream_that_becomes_interactive_begins_anew_with_its_next_bytes() {
+    let (mut p, long, others) = with_long(1, 1);
+    send(&mut p, others[0], 1 << 20);
+    p.client.set_class(others[0], StreamClass::Interactive);
+    pause(&mut p, 200);
+    send(&mut p, others[0], 48);
+    let now = p.now;
+    assert!(p.server().short_exchanges.is_recent(now));
+    assert!(given(&mut p, long[0]) < LONG as u64);
+}
+
 #[test]
 fn published_rules_and_duplicates_do_not_depend_on_short_exchanges() {
     use SchedulerKind::{Pams, Redundant};
