@@ -22,8 +22,8 @@ pub(crate) struct Dial {
     pub way: Way,
     /// Address of the server.
     pub destination: SocketAddrV4,
-    /// Traffic class, stated by the DSCP. `None`: the way has no classes, and the DSCP is not set,
-    /// since a kernel's queues may depend on it.
+    /// Traffic class, stated by the DSCP. `None`: the DSCP is not set, since the
+    /// queues of a kernel may depend on it.
     pub class: Option<StreamClass>,
 }
 

@@ -373,8 +373,8 @@ fn over_one_stream(messages: &Messages, message: Exchange) -> Exchange {
     }
 }
 
-/// Messages of an exchange each, the first of which has this number: streams of their own, or plain
-/// TCP.
+/// One exchange for each message, on a stream of its own or by plain TCP; `first` is the index of
+/// the first one.
 fn one_by_one(messages: &Messages, message: &Exchange, first: usize) -> Vec<Exchange> {
     let due = (1..).map(|number| messages.every * number);
     let due = due.take_while(|due| *due < messages.length);

@@ -22,7 +22,15 @@ const MAX_TURNS: u32 = 20_000;
 ///
 /// Parts of the scenario that concern sessions are ignored: helpers, stopped readers, resets,
 /// crashes of a route's hosts.
+///
+/// # Panics
+/// For exchanges with rounds.
 pub fn observe_plain(scenario: &Scenario) -> Observed {
+    let has_rounds = |x: &Exchange| x.rounds.is_some();
+    assert!(
+        !scenario.exchanges.iter().any(has_rounds),
+        "rounds need a session"
+    );
     let mut plain = Plain {
         scenario,
         now: Timestamp::ZERO,

@@ -13,7 +13,7 @@ pub struct Rounds {
     pub every: Duration,
     /// No request is due from this time after the start on.
     pub length: Duration,
-    /// What becomes of a request that is due while an answer is awaited.
+    /// Rule for requests that are due while an answer is awaited.
     pub late: Late,
 }
 
@@ -35,7 +35,7 @@ pub struct Round {
     pub took: Duration,
 }
 
-/// The side of an application.
+/// State of one end of an exchange with rounds.
 #[derive(Debug)]
 pub(super) enum Part {
     Asks(Asking),
