@@ -20,8 +20,8 @@
 //! - **Late binding.** Bytes stay in the send buffer of their stream until a subflow has room. The
 //!   [`scheduler`] then chooses a subflow, by default by its pipe-aware delay ([`pad`]): the time
 //!   until a byte that is handed to it now arrives, including queues at the sender and at a helper.
-//!   Few bytes wait in the sender's own socket. At a helper many may wait, so that the far hop is
-//!   never idle: the pipe and the helper's link have different rates.
+//!   Few bytes wait in the sender's own socket. Many may wait at a helper, because its pipe and
+//!   its link differ in rate.
 //! - **Acknowledgements.** An ACK carries, for each subflow, the number of octets of ciphertext
 //!   received. A sender keeps a list of the frames in each record, so that the frames of a lost
 //!   subflow can be sent again on others.
