@@ -15,6 +15,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("statistics", &[]),
     ("session", &["units"]),
     ("manager", &["session", "units"]),
+    ("policy", &["units"]),
     ("radio", &["plot", "units"]),
     (
         "sim",
@@ -77,12 +78,13 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const PROGRAMS: [&str; 2] = ["mpbond", "lab-cli"];
 
 /// No clock, no sockets, no async runtime.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "units",
     "plot",
     "statistics",
     "session",
     "manager",
+    "policy",
     "radio",
     "sim",
     "capture",
@@ -362,7 +364,14 @@ const TIME_OF_DAY: [(&str, &str); 4] = [
 
 #[test]
 fn the_product_reads_the_time_of_day_where_it_is_said_to_and_nowhere_else() {
-    let crates = ["session", "manager", "net", "intercept", "mpbond"];
+    let crates = [
+        "session",
+        "manager",
+        "policy",
+        "net",
+        "intercept",
+        "mpbond",
+    ];
     let folders = crates.map(|name| format!("crates/{name}/src"));
     let mut found = BTreeSet::new();
     for file in folders.iter().flat_map(|folder| sources(folder)) {

@@ -1,0 +1,182 @@
+//! Decides about flows with a policy of 1,000 rules, beside a bare scan of 1,000 integers.
+//!
+//! The rules are of the kinds that people write: ports, applications, domains, networks, times.
+//! None of them selects the first flow, which is the longest decision; the other flows are selected
+//! by rules everywhere in the file. Prints the median and the best of several runs in ns for each
+//! decision, and the ratio to the scan; then the time of reading the file.
+
+// A bench may fail loudly.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use jiff::tz::TimeZone;
+use mpbond_policy::{Charge, Claim, Device, DomainName, Fact, Flow, LinkState, Policy};
+
+const RULES: usize = 1000;
+const FLOWS: usize = 500;
+const RUNS: usize = 31;
+
+/// Maximum of the median of the longest decision: half of the 150 µs within which a new flow is
+/// decided about. The other half is for reading the facts of its socket.
+const MAX_MEDIAN_NS: f64 = 75_000.0;
+
+fn rules() -> String {
+    let mut text = "[policy]\nzone = \"Europe/Berlin\"\n".to_owned();
+    for n in 0..RULES {
+        let condition = match n % 8 {
+            0 => format!(
+                "port = [{}, \"{}-{}\"]",
+                10_000 + n,
+                20_000 + 2 * n,
+                20_001 + 2 * n
+            ),
+            1 => format!("app = [\"org.example.app{n}\", \"app{n}.service\"]"),
+            2 => format!("domain = [\"*.site{n}.example\", \"site{n}.example\"]"),
+            3 => format!(
+                "ip = [\"10.{}.{}.0/24\", \"2001:db8:{n:x}::/48\"]",
+                n / 256,
+                n % 256
+            ),
+            4 => format!("domain = \"*.cdn{n}.example\"\ntime = \"mon-fri 8:00-18:00\""),
+            5 => format!("uid = {}\nmetered = true", 2000 + n),
+            6 => format!("cgroup = \"/user.slice/user-{n}.slice\"\nport = \"1-1023\""),
+            _ => format!("source = \"192.168.{}.0/24\"\nbattery = \"< 20%\"", n % 256),
+        };
+        // Networks of sources repeat: an application makes those rules differ.
+        let more = if n % 8 == 7 {
+            format!("\napp = \"host{n}\"")
+        } else {
+            String::new()
+        };
+        let set = "{ class = \"background\", priority = 2 }";
+        writeln!(
+            text,
+            "[[rule]]\nname = \"{n}\"\n{condition}{more}\nset = {set}"
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// A flow that the rule of this number selects, if it can: a number that is none selects nothing.
+fn flow(n: usize) -> Flow {
+    let name = DomainName::new(&format!("www.eu.site{n}.example")).unwrap();
+    let group = format!(
+        "/user.slice/user-{}.slice/app.slice/app-firefox-1.scope",
+        n + 100_000
+    );
+    let ip = format!("10.{}.{}.7", (n / 256) % 256, n % 256);
+    Flow {
+        app: Fact::known(format!("org.example.app{n}"), "the control group"),
+        uid: Fact::known(1000, "sock_diag"),
+        cgroup: Fact::known(group, "sock_diag"),
+        dscp: Fact::known(0, "sock_diag"),
+        domain: Fact::known(vec![name], "SOCKS"),
+        ip: Fact::known(ip.parse().unwrap(), "the client"),
+        port: 443,
+        source: Fact::known("127.0.0.1".parse().unwrap(), "the client"),
+        claim: Claim::default(),
+    }
+}
+
+fn device() -> Device {
+    let link = |name: &str, metered| LinkState {
+        name: name.to_owned(),
+        works: true,
+        metered: Fact::known(metered, "NetworkManager"),
+        roaming: Fact::known(false, "NetworkManager"),
+        charge: Charge::Sufficient,
+        cap_reached: false,
+    };
+    Device {
+        now: Fact::known("2026-11-02T11:00:00Z".parse().unwrap(), "the clock"),
+        battery: Fact::known(80, "sysfs"),
+        charging: Fact::known(false, "sysfs"),
+        links: vec![link("wifi", false), link("modem", true)],
+        spent_budgets: BTreeSet::new(),
+    }
+}
+
+/// Median and best of several runs, in ns for each of `count` calls.
+fn time_ns(count: usize, mut pass: impl FnMut()) -> (f64, f64) {
+    pass();
+    let mut times: Vec<f64> = (0..RUNS)
+        .map(|_| {
+            let start = Instant::now();
+            pass();
+            start.elapsed().as_secs_f64() * 1e9 / count as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    (times[RUNS / 2], times[0])
+}
+
+fn main() -> ExitCode {
+    let text = rules();
+    let zones = |_: &str| TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").ok();
+    let file = Path::new("policy.toml");
+    let policy = Policy::parse(file, &text, &zones).unwrap_or_else(|e| panic!("{e}"));
+    let device = device();
+    let none = flow(999_999);
+    assert_eq!(policy.decide(&none, &device).rule, None);
+    let flows: Vec<Flow> = (0..FLOWS).map(|n| flow(n * RULES / FLOWS)).collect();
+    let selected = flows
+        .iter()
+        .filter(|flow| policy.decide(flow, &device).rule.is_some());
+    println!(
+        "{RULES} rules; {} of {FLOWS} flows are selected by one",
+        selected.count()
+    );
+
+    let numbers: Vec<u64> = (0..RULES as u64).collect();
+    let scan = time_ns(FLOWS, || {
+        for n in 0..FLOWS as u64 {
+            let found = black_box(&numbers).iter().position(|m| *m == n + 1_000_000);
+            black_box(found);
+        }
+    });
+    let row = |name: &str, (median, best): (f64, f64)| {
+        let ratio = best / scan.1;
+        println!("{name:22} median {median:9.0} ns, best {best:9.0} ns, {ratio:7.1} x scan");
+    };
+    row("scan of integers", scan);
+    let all = time_ns(FLOWS, || {
+        for flow in &flows {
+            black_box(policy.decide(flow, &device).rule);
+        }
+    });
+    row("flows of all kinds", all);
+    let worst = time_ns(FLOWS, || {
+        for _ in 0..FLOWS {
+            black_box(policy.decide(black_box(&none), &device).rule);
+        }
+    });
+    row("selected by no rule", worst);
+    let explain = time_ns(FLOWS, || {
+        for flow in &flows {
+            black_box(policy.explain(flow, &device).passed.len());
+        }
+    });
+    row("explained", explain);
+    let read = time_ns(1, || {
+        black_box(
+            Policy::parse(file, &text, &zones)
+                .map(|policy| policy.rule_count())
+                .ok(),
+        );
+    });
+    row("file read and checked", read);
+    let target = format!("target: {MAX_MEDIAN_NS} ns at the median for the longest decision");
+    if worst.0 > MAX_MEDIAN_NS {
+        println!("{target}, missed");
+        return ExitCode::FAILURE;
+    }
+    println!("{target}, met");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,191 @@
+//! The rule of a flow, and the treatment that it sets.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::cap::Cap;
+use crate::condition::{Situation, all_true, minute_of_week};
+use crate::fact::{Answer, Certainty, Fact};
+use crate::flow::{Claim, Device, Flow};
+use crate::policy::Policy;
+use crate::rule::{Action, Class, Multipath, Paths, Permission, Rule, Treatment};
+
+/// Decision about a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision<'p> {
+    /// The rule that selects the flow, the first one of the file that does; `None` where the
+    /// default applies.
+    pub rule: Option<RuleName<'p>>,
+    /// Whether the facts of its conditions are known or guessed.
+    pub certainty: Certainty,
+    /// The first rule before it that might have selected the flow, had its facts been known.
+    pub undecided: Option<RuleName<'p>>,
+    /// What happens to the flow.
+    pub verdict: Verdict<'p>,
+}
+
+/// A rule of the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleName<'p> {
+    /// Its name.
+    pub name: &'p str,
+    /// The line at which it begins.
+    pub line: usize,
+    /// Its index among the rules, from 0.
+    pub index: usize,
+}
+
+/// What happens to a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<'p> {
+    /// A session carries it.
+    Carry(Carriage<'p>),
+    /// It is connected without the proxy.
+    Direct,
+    /// It is refused.
+    Refuse,
+}
+
+/// Treatment of a flow that is carried: the rule's values; where it sets none, those that the
+/// application claims, then those of the default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carriage<'p> {
+    /// Class.
+    pub class: Class,
+    /// Origin of the class.
+    pub class_from: Origin,
+    /// Priority among the flows of the class, 0 to 7; a higher one goes first.
+    pub priority: u8,
+    /// Paths that it may use.
+    pub paths: &'p Paths,
+    /// Whether it may use metered links.
+    pub metered: Permission,
+    /// Whether it may use links that roam.
+    pub roaming: Permission,
+    /// Use of several paths; that of a realtime flow is [`Multipath::Handover`].
+    pub multipath: Multipath,
+    /// Time for which it waits for a path that it may use; zero: it is refused at once.
+    pub delay: Duration,
+    /// Budget of the rule, shared by all flows that it selects.
+    pub budget: Option<&'p Cap>,
+}
+
+/// Origin of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The rule.
+    Rule,
+    /// The application.
+    Claim,
+    /// The policy's default, or mpbond's where the policy has none.
+    Default,
+}
+
+impl Policy {
+    /// Decides about a flow: the first rule of the file whose conditions all hold applies, else the
+    /// default. A condition on an unknown fact does not hold.
+    pub fn decide<'p>(&'p self, flow: &Flow, device: &Device) -> Decision<'p> {
+        self.decide_in(&self.situation(flow, device))
+    }
+
+    pub(crate) fn situation<'a>(&self, flow: &'a Flow, device: &'a Device) -> Situation<'a> {
+        let working = || device.links.iter().filter(|link| link.works);
+        Situation {
+            flow,
+            device,
+            metered: all_true(working().map(|link| self.metered(link))),
+            roaming: all_true(working().map(|link| link.roaming)),
+            minute: match &self.zone {
+                Some(zone) => device.now.map(|now| minute_of_week(zone.to_datetime(*now))),
+                None => Fact::unknown("the policy has no zone"),
+            },
+        }
+    }
+
+    pub(crate) fn decide_in<'p>(&'p self, situation: &Situation<'_>) -> Decision<'p> {
+        let mut undecided = None;
+        let mut selected = None;
+        for (index, rule) in self.rules.iter().enumerate() {
+            match rule.answer(situation) {
+                Answer::Fails => {}
+                Answer::Unknown => {
+                    undecided.get_or_insert_with(|| rule_name(rule, index));
+                }
+                Answer::Holds(certainty) => {
+                    selected = Some((rule, rule_name(rule, index), certainty));
+                    break;
+                }
+            }
+        }
+        let action = selected.map_or(&self.default, |(rule, ..)| &rule.action);
+        let verdict = match action {
+            Action::Carry(set) => {
+                let rule = selected.map(|_| set.as_ref());
+                Verdict::Carry(self.carriage(rule, situation.flow.claim))
+            }
+            Action::Direct => Verdict::Direct,
+            Action::Refuse => Verdict::Refuse,
+        };
+        Decision {
+            rule: selected.map(|(_, name, _)| name),
+            certainty: selected.map_or(Certainty::Known, |(.., certainty)| certainty),
+            undecided,
+            verdict,
+        }
+    }
+
+    fn carriage<'p>(&'p self, rule: Option<&'p Treatment>, claim: Claim) -> Carriage<'p> {
+        let default = match &self.default {
+            Action::Carry(set) => Some(set.as_ref()),
+            Action::Direct | Action::Refuse => None,
+        };
+        let (class, class_from) = match (rule.and_then(|set| set.class), claim.class) {
+            (Some(class), _) => (class, Origin::Rule),
+            (None, Some(class)) => (class, Origin::Claim),
+            (None, None) => {
+                let class = default.and_then(|set| set.class);
+                (class.unwrap_or(Class::Bulk), Origin::Default)
+            }
+        };
+        let multipath = match rule.and_then(|set| set.multipath).or(claim.multipath) {
+            _ if class == Class::Realtime => Multipath::Handover,
+            Some(multipath) => multipath,
+            None => default
+                .and_then(|set| set.multipath)
+                .unwrap_or(Multipath::Aggregate),
+        };
+        let of = |get: fn(&Treatment) -> Option<Permission>| {
+            let set = rule.and_then(get).or_else(|| default.and_then(get));
+            set.unwrap_or(Permission::Allowed)
+        };
+        let own_paths = rule.and_then(|set| set.paths.as_ref());
+        let paths = own_paths.or_else(|| default.and_then(|set| set.paths.as_ref()));
+        let priority = rule.and_then(|set| set.priority);
+        let delay = rule.and_then(|set| set.delay);
+        Carriage {
+            class,
+            class_from,
+            priority: priority
+                .or_else(|| default.and_then(|set| set.priority))
+                .unwrap_or(0),
+            paths: paths.unwrap_or(&Paths::All),
+            metered: of(|set| set.metered),
+            roaming: of(|set| set.roaming),
+            multipath,
+            delay: delay
+                .or_else(|| default.and_then(|set| set.delay))
+                .unwrap_or_default(),
+            budget: rule.and_then(|set| set.budget.as_ref()),
+        }
+    }
+}
+
+pub(crate) fn rule_name(rule: &Rule, index: usize) -> RuleName<'_> {
+    RuleName {
+        name: &rule.name,
+        line: rule.place.line,
+        index,
+    }
+}

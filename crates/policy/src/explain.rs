@@ -1,0 +1,289 @@
+//! Reasons of a decision, for people and as JSON.
+
+use std::fmt;
+
+use mpbond_units::{human, printable};
+use serde::Serialize;
+
+use crate::decide::{Decision, Origin, RuleName, Verdict, rule_name};
+use crate::fact::{Answer, Certainty, Fact};
+use crate::flow::{Device, Flow};
+use crate::links::{Admission, LinkUse, Phase, Rank, Refusal, Unusable};
+use crate::policy::Policy;
+use crate::rule::{Class, Multipath};
+
+/// Longest value of a fact that is shown.
+const MAX_SHOWN_BYTES: usize = 300;
+
+/// A decision with its reasons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explanation<'p> {
+    /// The rule that applies; `None` where the default does.
+    pub rule: Option<RuleName<'p>>,
+    /// Whether the rule's facts are known or guessed.
+    pub certainty: Certainty,
+    /// "carry", "direct" or "refuse".
+    pub action: &'static str,
+    /// Class, where a session carries the flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// Origin of the class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class_from: Option<Origin>,
+    /// Priority among the flows of the class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+    /// Use of several paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multipath: Option<Multipath>,
+    /// Whether the flow would be accepted now.
+    pub admission: Admission,
+    /// Facts of the flow and of the device.
+    pub facts: Vec<FactLine>,
+    /// Rules before it that do not apply, in their order.
+    pub passed: Vec<RuleLine<'p>>,
+    /// Links, where a session carries the flow.
+    pub links: Vec<LinkLine>,
+}
+
+/// A fact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FactLine {
+    /// Its name, that of the condition on it.
+    pub name: &'static str,
+    /// Its value as text.
+    pub value: Option<String>,
+    /// Its certainty.
+    pub certainty: Certainty,
+    /// Its origin, or the reason for which it is unknown.
+    pub origin: &'static str,
+}
+
+/// A rule that does not apply, with the first condition for which it does not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleLine<'p> {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: RuleName<'p>,
+    /// The condition's key.
+    pub condition: &'static str,
+    /// Whether the fact of this condition is unknown, so that the rule might apply.
+    pub unknown: bool,
+}
+
+/// A link, and its use by the flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LinkLine {
+    /// Its name.
+    pub name: String,
+    /// Its use, unless the flow may not use it.
+    #[serde(rename = "use")]
+    pub use_: Option<LinkUse>,
+    /// Its rank among the links that the flow may use.
+    pub rank: Option<Rank>,
+    /// The reason for which the flow may not use it.
+    pub unusable: Option<Unusable>,
+}
+
+impl Policy {
+    /// Decides about a flow as [`decide`](Self::decide) does, with the reasons.
+    pub fn explain<'p>(&'p self, flow: &Flow, device: &Device) -> Explanation<'p> {
+        let situation = self.situation(flow, device);
+        let decision = self.decide_in(&situation);
+        let end = decision.rule.map_or(self.rules.len(), |rule| rule.index);
+        let passed = self.rules.iter().enumerate().take(end);
+        let passed = passed.filter_map(|(index, rule)| {
+            // A condition that does not hold excludes the rule, one of an unknown fact does not.
+            let failed = rule.first(&situation, Answer::Fails);
+            let condition = failed.or_else(|| rule.first(&situation, Answer::Unknown))?;
+            Some(RuleLine {
+                rule: rule_name(rule, index),
+                condition: condition.key(),
+                unknown: failed.is_none(),
+            })
+        });
+        let passed = passed.collect();
+        let names = flow.domain.map(|names| {
+            let names: Vec<_> = names.iter().map(crate::DomainName::as_str).collect();
+            names.join(", ")
+        });
+        let facts = vec![
+            line("app", &flow.app),
+            line("uid", &flow.uid),
+            line("cgroup", &flow.cgroup),
+            line("dscp", &flow.dscp),
+            line("domain", &names),
+            line("ip", &flow.ip),
+            line("port", &Fact::known(flow.port, "the client")),
+            line("source", &flow.source),
+            line("metered", &situation.metered),
+            line("roaming", &situation.roaming),
+            line("battery", &device.battery.map(|level| format!("{level}%"))),
+            line("charging", &device.charging),
+            line("time", &device.now),
+        ];
+        let carried = match &decision.verdict {
+            Verdict::Carry(carriage) => Some(carriage),
+            Verdict::Direct | Verdict::Refuse => None,
+        };
+        Explanation {
+            rule: decision.rule,
+            certainty: decision.certainty,
+            action: match decision.verdict {
+                Verdict::Carry(_) => "carry",
+                Verdict::Direct => "direct",
+                Verdict::Refuse => "refuse",
+            },
+            class: carried.map(|carriage| carriage.class),
+            class_from: carried.map(|carriage| carriage.class_from),
+            priority: carried.map(|carriage| carriage.priority),
+            multipath: carried.map(|carriage| carriage.multipath),
+            admission: self.admit(&decision, device),
+            facts,
+            passed,
+            links: self.link_lines(&decision, device),
+        }
+    }
+
+    fn link_lines(&self, decision: &Decision<'_>, device: &Device) -> Vec<LinkLine> {
+        let Verdict::Carry(carriage) = &decision.verdict else {
+            return Vec::new();
+        };
+        let links = device.links.iter();
+        let judged: Vec<_> = links
+            .map(|link| self.judge(carriage, link, Phase::New))
+            .collect();
+        let uses: Vec<_> = judged.iter().filter_map(|link| link.ok()).collect();
+        let mut ranks = self.ranks(&uses).into_iter();
+        let line = |(link, judged): (&crate::LinkState, Result<LinkUse, Unusable>)| LinkLine {
+            name: printable(&link.name, MAX_SHOWN_BYTES),
+            use_: judged.ok(),
+            rank: judged.ok().and_then(|_| ranks.next()),
+            unusable: judged.err(),
+        };
+        device.links.iter().zip(judged).map(line).collect()
+    }
+}
+
+fn line<T: fmt::Display>(name: &'static str, fact: &Fact<T>) -> FactLine {
+    let value = fact
+        .get()
+        .map(|(value, _)| printable(&value.to_string(), MAX_SHOWN_BYTES));
+    FactLine {
+        name,
+        value,
+        certainty: fact.certainty(),
+        origin: fact.origin(),
+    }
+}
+
+impl fmt::Display for Explanation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rule {
+            Some(rule) => write!(f, "rule \"{}\" in line {}: ", rule.name, rule.line)?,
+            None => f.write_str("no rule applies, the default does: ")?,
+        }
+        match self.action {
+            "carry" => f.write_str("carried by a session")?,
+            "direct" => f.write_str("connected without the proxy")?,
+            _ => f.write_str("refused")?,
+        }
+        if self.certainty == Certainty::Guessed {
+            f.write_str(" (a fact of the rule is guessed)")?;
+        }
+        writeln!(f)?;
+        match self.admission {
+            Admission::Now => {}
+            Admission::Wait(delay) => {
+                let delay = human::millis(delay.as_secs_f64() * 1e3);
+                writeln!(f, "  waits for a link that it may use, for {delay} at most")?;
+            }
+            Admission::Refused(Refusal::Rule) => {}
+            Admission::Refused(Refusal::BudgetSpent) => {
+                writeln!(f, "  refused: the rule's budget is used up")?;
+            }
+            Admission::Refused(Refusal::NoLink) => {
+                writeln!(f, "  refused: it may use no link that works")?;
+            }
+        }
+        for fact in &self.facts {
+            let origin = fact.origin;
+            match (&fact.value, fact.certainty) {
+                (Some(value), Certainty::Guessed) => {
+                    writeln!(f, "  {}: {value}, guessed from {origin}", fact.name)?;
+                }
+                (Some(value), _) => writeln!(f, "  {}: {value} ({origin})", fact.name)?,
+                (None, _) => writeln!(f, "  {}: unknown ({origin})", fact.name)?,
+            }
+        }
+        for RuleLine {
+            rule,
+            condition,
+            unknown,
+        } in &self.passed
+        {
+            let reason = if *unknown {
+                "is unknown"
+            } else {
+                "does not hold"
+            };
+            let RuleName { name, line, .. } = rule;
+            writeln!(
+                f,
+                "  not rule \"{name}\" in line {line}: {condition} {reason}"
+            )?;
+        }
+        for link in &self.links {
+            match (link.use_, link.rank, link.unusable) {
+                (Some(LinkUse { cost, standby }), Some(rank), _) => {
+                    let Rank { tier, turn } = rank;
+                    let standby = if standby {
+                        ", standby: its cap is used up"
+                    } else {
+                        ""
+                    };
+                    let name = &link.name;
+                    writeln!(
+                        f,
+                        "  link {name}: cost {cost}, tier {tier}, turn {turn}{standby}"
+                    )?;
+                }
+                (.., Some(reason)) => writeln!(f, "  link {}: {}", link.name, reason.text())?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A flow that another policy would treat differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change<'o, 'n> {
+    /// Index of the flow.
+    pub flow: usize,
+    /// Its decision now.
+    pub before: Decision<'o>,
+    /// Its decision with the new policy.
+    pub after: Decision<'n>,
+}
+
+/// The flows for which a new policy decides differently, with `mpbond policy check --dry-run` in
+/// mind: whose verdict or links differ. The name and the line of a rule make no difference.
+pub fn changes<'o, 'n>(
+    old: &'o Policy,
+    new: &'n Policy,
+    flows: &[Flow],
+    device: &Device,
+) -> Vec<Change<'o, 'n>> {
+    let differ = |(flow, facts): (usize, &Flow)| {
+        let (before, after) = (old.decide(facts, device), new.decide(facts, device));
+        let same = before.verdict == after.verdict
+            && old.link_lines(&before, device) == new.link_lines(&after, device);
+        (!same).then_some(Change {
+            flow,
+            before,
+            after,
+        })
+    };
+    flows.iter().enumerate().filter_map(differ).collect()
+}

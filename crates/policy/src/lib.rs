@@ -1,0 +1,53 @@
+//! Policies: rules for new flows, caps, batteries and costs of links.
+//!
+//! A [`Policy`] is read from TOML, whole or not at all; docs/policy.md describes the language.
+//! [`Policy::decide`] finds the rule of a flow, [`Policy::judge`] the links that the flow may use,
+//! and [`Policy::explain`] the reasons of both.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! let text = r#"
+//!     [[rule]]
+//!     name = "calls"
+//!     domain = "*.zoom.us"
+//!     set = { class = "interactive", multipath = "handover" }
+//! "#;
+//! let zones = |_: &str| None;
+//! let policy = mpbond_policy::Policy::parse(Path::new("policy.toml"), text, &zones);
+//! assert!(policy.is_ok());
+//! let unknown = text.replace("domain", "site");
+//! let error = mpbond_policy::Policy::parse(Path::new("policy.toml"), &unknown, &zones);
+//! assert!(error.unwrap_err().to_string().starts_with("policy.toml:4: rule.site: unknown key"));
+//! ```
+#![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)] // pure: no clock
+
+mod application;
+mod battery;
+mod cap;
+mod check;
+mod condition;
+mod decide;
+mod explain;
+mod fact;
+mod file;
+mod flow;
+mod links;
+mod policy;
+mod rule;
+mod source;
+mod value;
+
+pub use application::application_of;
+pub use battery::Charge;
+pub use cap::{AtCap, Cap};
+pub use condition::DomainName;
+pub use decide::{Carriage, Decision, Origin, RuleName, Verdict};
+pub use explain::{Change, Explanation, FactLine, LinkLine, RuleLine, changes};
+pub use fact::{Certainty, Fact};
+pub use flow::{Claim, Device, Flow, LinkState};
+pub use links::{Admission, LinkUse, Phase, Rank, Refusal, Unusable};
+pub use policy::{LinkPolicy, MAX_LINKS, MAX_RULES, Mode, Policy, Zones};
+pub use rule::{Class, Multipath, Paths, Permission};
+pub use source::{MAX_FILE_BYTES, Place, PolicyError};

@@ -1,0 +1,193 @@
+//! Text of a policy file, and errors that name a place in it.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Maximum size of a policy file; a longer file is some other file.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// Error in a policy: one line that names file, line, key and the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    file: PathBuf,
+    place: Option<Place>,
+    key: Option<String>,
+    problem: String,
+}
+
+/// Place in a file, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Line.
+    pub line: usize,
+    /// Column in characters.
+    pub column: usize,
+}
+
+impl PolicyError {
+    /// Place of the error; `None` for an error about the whole file.
+    pub const fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// An error about a place that was noted when the file was read.
+    pub(crate) fn at(file: &Path, place: Place, key: &str, problem: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            place: Some(place),
+            key: Some(key.to_owned()),
+            problem: one_line(problem),
+        }
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", one_line(&self.file.display().to_string()))?;
+        if let Some(place) = self.place {
+            write!(f, "{}:", place.line)?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, " {}:", one_line(key))?;
+        }
+        write!(f, " {}", self.problem)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// Characters of the file that are not printable would reach a terminal.
+fn one_line(text: &str) -> String {
+    let text = text.trim().replace('\n', "; ");
+    text.chars()
+        .map(|c| {
+            if mpbond_units::is_printable(c) {
+                c
+            } else {
+                '?'
+            }
+        })
+        .collect()
+}
+
+/// A policy file.
+pub(crate) struct Source<'a> {
+    pub file: &'a Path,
+    text: &'a str,
+    /// Offsets at which lines begin.
+    lines: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    /// Takes a file's text.
+    pub(crate) fn new(file: &'a Path, text: &'a str) -> Result<Self, PolicyError> {
+        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        let source = Self {
+            file,
+            text,
+            lines: std::iter::once(0).chain(after_breaks).collect(),
+        };
+        if text.len() > MAX_FILE_BYTES {
+            let problem = format!("longer than {MAX_FILE_BYTES} bytes");
+            return Err(source.error(None, None, &problem));
+        }
+        Ok(source)
+    }
+
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, PolicyError> {
+        toml::from_str(self.text).map_err(|e| {
+            let span = e.span();
+            let key = span.clone().and_then(|s| match e.message() {
+                // The document ends at the error, so the key is not in it.
+                "duplicate key" => self.text.get(s).map(str::to_owned),
+                _ => self.key_at(s.start),
+            });
+            self.error(span, key, &plain_words(e.message()))
+        })
+    }
+
+    /// An error about the value, or the table, at `span`.
+    pub(crate) fn wrong(
+        &self,
+        span: Range<usize>,
+        key: &str,
+        problem: impl fmt::Display,
+    ) -> PolicyError {
+        self.error(Some(span), Some(key.to_owned()), &problem.to_string())
+    }
+
+    fn error(&self, span: Option<Range<usize>>, key: Option<String>, problem: &str) -> PolicyError {
+        PolicyError {
+            file: self.file.to_owned(),
+            place: span.map(|s| self.place(s.start)),
+            key,
+            problem: one_line(problem),
+        }
+    }
+
+    /// The place of an offset.
+    pub(crate) fn place(&self, offset: usize) -> Place {
+        let line = self.lines.partition_point(|begin| *begin <= offset);
+        let begin = line.checked_sub(1).and_then(|index| self.lines.get(index));
+        let before = begin.and_then(|begin| self.text.get(*begin..offset));
+        Place {
+            line,
+            column: before.map_or(0, |text| text.chars().count()) + 1,
+        }
+    }
+
+    /// The dotted key whose name or value stands at this offset.
+    fn key_at(&self, offset: usize) -> Option<String> {
+        let document = DeTable::parse(self.text).ok()?;
+        let mut path = Vec::new();
+        find_in_table(document.get_ref(), offset, &mut path);
+        (!path.is_empty()).then(|| path.join("."))
+    }
+}
+
+fn find_in_table(table: &DeTable<'_>, offset: usize, path: &mut Vec<String>) -> bool {
+    for (key, value) in table {
+        path.push(key.get_ref().to_string());
+        if key.span().contains(&offset) || find_in_value(value, offset, path) {
+            return true;
+        }
+        path.pop();
+    }
+    false
+}
+
+fn find_in_value(value: &Spanned<DeValue<'_>>, offset: usize, path: &mut Vec<String>) -> bool {
+    let inside = match value.get_ref() {
+        DeValue::Table(table) => find_in_table(table, offset, path),
+        DeValue::Array(items) => items.iter().any(|item| find_in_value(item, offset, path)),
+        _ => false,
+    };
+    inside || value.span().contains(&offset)
+}
+
+/// Rewrites a parser's message in terms of keys and values.
+fn plain_words(message: &str) -> String {
+    let allowed = |list: &str| {
+        let list = list.strip_prefix("one of ").unwrap_or(list);
+        list.replace('`', "").replace(" or ", ", ")
+    };
+    if let Some((_, rest)) = message.split_once("unknown field `")
+        && let Some((_, list)) = rest.split_once("`, expected ")
+    {
+        return format!("unknown key; allowed here are {}", allowed(list));
+    }
+    if let Some((_, rest)) = message.split_once("unknown variant `")
+        && let Some((value, list)) = rest.split_once("`, expected ")
+    {
+        return format!("\"{value}\" is not allowed; allowed are {}", allowed(list));
+    }
+    if let Some(rest) = message.strip_prefix("missing field `") {
+        return format!("the key \"{}\" is missing", rest.trim_end_matches('`'));
+    }
+    message.replace('`', "\"")
+}

@@ -1,0 +1,124 @@
+//! Explanations as text and as JSON, and the flows that another policy treats differently.
+
+use mpbond_policy::{Fact, Verdict, changes};
+
+use crate::device::{device, flow, link, policy};
+
+const RULES: &str = "[policy]
+mode = \"saver\"
+[[rule]]
+name = \"ssh\"
+port = 22
+set = { class = \"interactive\" }
+[[rule]]
+name = \"backups\"
+app = \"restic.service\"
+set = { class = \"background\" }
+[[rule]]
+name = \"calls\"
+domain = \"*.example.org\"
+set = { class = \"realtime\", priority = 3, metered = \"never\" }
+[[rule]]
+name = \"rest\"
+port = 443
+set = \"refuse\"
+";
+
+#[test]
+fn an_explanation_names_rule_facts_and_links() {
+    let policy = policy(RULES);
+    let (mut flow, mut device) = (flow(), device());
+    flow.app = Fact::unknown("the socket has gone");
+    flow.cgroup = Fact::unknown("the socket has gone");
+    flow.domain = Fact::guessed(crate::device::names(&["www.example.org"]), "the DNS stub");
+    let mut old = link("eth", false);
+    old.works = false;
+    device.links.push(old);
+    let text = policy.explain(&flow, &device).to_string();
+    let want = "\
+rule \"calls\" in line 11: carried by a session (a fact of the rule is guessed)
+  app: unknown (the socket has gone)
+  uid: 1000 (sock_diag)
+  cgroup: unknown (the socket has gone)
+  dscp: 0 (sock_diag)
+  domain: www.example.org, guessed from the DNS stub
+  ip: 203.0.113.7 (the client)
+  port: 443 (the client)
+  source: 127.0.0.1 (the client)
+  metered: false (the links)
+  roaming: false (the links)
+  battery: 80% (sysfs)
+  charging: false (sysfs)
+  time: 2026-11-02T11:00:00Z (the clock)
+  not rule \"ssh\" in line 3: port does not hold
+  not rule \"backups\" in line 7: app is unknown
+  link wifi: cost 0, tier 0, turn 0
+  link modem: is metered
+  link eth: does not work
+";
+    assert_eq!(text, want);
+}
+
+#[test]
+fn an_explanation_as_json() {
+    let (policy, mut flow) = (policy(RULES), flow());
+    flow.domain = Fact::unknown("no name");
+    let json = serde_json::to_value(policy.explain(&flow, &device())).unwrap();
+    assert_eq!(json["rule"]["name"], "rest");
+    assert_eq!(json["rule"]["line"], 15);
+    assert_eq!(json["action"], "refuse");
+    assert_eq!(json["admission"]["refused"], "rule");
+    assert_eq!(json["passed"][2]["name"], "calls");
+    assert_eq!(json["passed"][2]["condition"], "domain");
+    assert_eq!(json["passed"][2]["unknown"], true);
+    let app = serde_json::json!({
+        "name": "app",
+        "value": "org.mozilla.firefox",
+        "certainty": "known",
+        "origin": "the control group",
+    });
+    assert_eq!(json["facts"][0], app);
+    flow.port = 22;
+    let json = serde_json::to_value(policy.explain(&flow, &device())).unwrap();
+    assert_eq!(json["class"], "interactive");
+    assert_eq!(json["class_from"], "rule");
+    assert_eq!(json["admission"], "now");
+    assert_eq!(json["links"][1]["name"], "modem");
+    assert_eq!(json["links"][1]["use"]["cost"], 1);
+    assert_eq!(json["links"][1]["rank"]["tier"], 1);
+}
+
+#[test]
+fn hostile_names_are_shown_without_control_characters() {
+    let (mut flow, mut device) = (flow(), device());
+    flow.app = Fact::known("\u{1b}[2J<img>\n".repeat(100), "the control group");
+    device.links.push(link("\u{202e}x", false));
+    let text = policy("").explain(&flow, &device).to_string();
+    let printable = |c: char| c == '\n' || mpbond_units::is_printable(c);
+    assert!(text.chars().all(printable), "{text:?}");
+    assert!(text.lines().all(|line| line.len() < 400), "{text}");
+    assert!(text.starts_with("no rule applies, the default does: carried by a session\n"));
+}
+
+#[test]
+fn a_dry_run_lists_the_flows_that_change() {
+    let (old, device) = (policy(RULES), device());
+    let new = policy(&RULES.replace("\"realtime\", priority", "\"bulk\", priority"));
+    let mut ssh = flow();
+    ssh.port = 22;
+    let flows = [ssh, flow()];
+    let found = changes(&old, &new, &flows, &device);
+    assert_eq!(
+        found.iter().map(|change| change.flow).collect::<Vec<_>>(),
+        [1]
+    );
+    assert!(matches!(found[0].after.verdict, Verdict::Carry(_)));
+    let renamed = policy(&format!(
+        "# a line more\n{}",
+        RULES.replace("\"calls\"", "\"talks\"")
+    ));
+    assert_eq!(changes(&old, &renamed, &flows, &device), []);
+    // The same verdict, but a link of another cost.
+    let dearer = policy(&format!("{RULES}[[link]]\nname = \"wifi\"\ncost = 9\n"));
+    assert_eq!(changes(&old, &dearer, &flows, &device).len(), 2);
+}
