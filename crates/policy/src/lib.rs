@@ -40,7 +40,7 @@ mod source;
 mod value;
 
 pub use application::application_of;
-pub use battery::Charge;
+pub use battery::{Battery, Charge, DRAIN_FOR, HYSTERESIS_POINTS};
 pub use cap::{AtCap, Cap};
 pub use condition::DomainName;
 pub use decide::{Carriage, Decision, Origin, RuleName, Verdict};
