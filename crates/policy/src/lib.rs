@@ -41,7 +41,9 @@ mod value;
 
 pub use application::application_of;
 pub use battery::{Battery, Charge, DRAIN_FOR, HYSTERESIS_POINTS};
-pub use cap::{AtCap, Cap};
+pub use cap::{
+    Account, AtCap, Cap, CapEvent, InterfaceCounter, Period, Reading, Reservation, period_at,
+};
 pub use condition::DomainName;
 pub use decide::{Carriage, Decision, Origin, RuleName, Verdict};
 pub use explain::{Change, Explanation, FactLine, LinkLine, RuleLine, changes};

@@ -1,6 +1,13 @@
 //! Caps on the bytes of a link, of a helper, or of the flows of a rule.
 
+mod account;
+mod counter;
+mod period;
+
+pub use account::{Account, CapEvent, Reservation};
+pub use counter::{InterfaceCounter, Reading};
 use jiff::tz::TimeZone;
+pub use period::{Period, period_at};
 use serde::{Deserialize, Serialize};
 
 /// A number of bytes for each period of a month.
