@@ -2,8 +2,8 @@
 
 use mpbond_units::BitRate;
 
-/// Part of the capacity that is lent while the link is not used otherwise. The rest lets own traffic
-/// begin without a queue.
+/// Part of the capacity that is lent while the link is not used otherwise. The rest lets own
+/// traffic begin without a queue.
 const IDLE_PERCENT: u64 = 97;
 
 /// Part of the own traffic's rate that is left to it. It can grow by a quarter with each
