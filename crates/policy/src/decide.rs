@@ -21,7 +21,7 @@ pub struct Decision<'p> {
     pub certainty: Certainty,
     /// The first rule before it that might have selected the flow, had its facts been known.
     pub undecided: Option<RuleName<'p>>,
-    /// What happens to the flow.
+    /// Its outcome.
     pub verdict: Verdict<'p>,
 }
 
@@ -36,7 +36,7 @@ pub struct RuleName<'p> {
     pub index: usize,
 }
 
-/// What happens to a flow.
+/// Outcome of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<'p> {
     /// A session carries it.

@@ -195,7 +195,7 @@ impl fmt::Display for Explanation<'_> {
         match self.admission {
             Admission::Now => {}
             Admission::Wait(delay) => {
-                let delay = human::millis(delay.as_secs_f64() * 1e3);
+                let delay = human::span(delay.as_secs_f64());
                 writeln!(f, "  waits for a link that it may use, for {delay} at most")?;
             }
             Admission::Refused(Refusal::Rule) => {}

@@ -1,6 +1,8 @@
 //! Syntax of a policy file.
 
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use mpbond_units::{Size, duration_text};
 use serde::de::value::MapAccessDeserializer;
@@ -265,16 +267,17 @@ impl FromText for ResetDay {
 
 /// Time for which a new flow waits for a path.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Delay(pub std::time::Duration);
+pub(crate) struct Delay(pub Duration);
 
-/// Maximum time for which a new flow waits; programs give up earlier.
-const MAX_DELAY: std::time::Duration = std::time::Duration::from_secs(3600);
+/// Times for which a new flow may wait: less than a second is no time for a link to come back, and
+/// after an hour programs have given up.
+const DELAYS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
 impl FromText for Delay {
-    const EXPECTED: &'static str = "a span of time such as \"10min\", at most 1h";
+    const EXPECTED: &'static str = "a span of time such as \"10min\", from 1s to 1h";
     fn from_text(text: &str) -> Result<Self, String> {
         let span = duration_text::parse(text).ok();
-        match span.filter(|span| *span <= MAX_DELAY) {
+        match span.filter(|span| span.is_zero() || DELAYS.contains(span)) {
             Some(span) if span.is_zero() => Err("no delay: leave the key out".to_owned()),
             Some(span) => Ok(Self(span)),
             None => Err(Self::unexpected(text)),

@@ -67,7 +67,8 @@ pub struct LinkState {
     pub works: bool,
     /// Whether its data is charged by volume. A value in the policy takes precedence.
     pub metered: Fact<bool>,
-    /// Whether it is served by another network than the user's own.
+    /// Whether it is served by another network than the user's own. A link without a subscription,
+    /// such as WiFi, is known not to roam.
     pub roaming: Fact<bool>,
     /// The battery of its device, compared with the floor of this link.
     pub charge: Charge,

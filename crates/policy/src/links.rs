@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mpbond_units::duration_text;
 use serde::Serialize;
 
 use crate::battery::Charge;
@@ -81,7 +82,7 @@ pub enum Admission {
     /// At once.
     Now,
     /// As soon as a link works that it may use; after this time it is refused.
-    Wait(Duration),
+    Wait(#[serde(serialize_with = "duration_text::serialize")] Duration),
     /// It is refused.
     Refused(Refusal),
 }

@@ -64,7 +64,7 @@ impl Paths {
     }
 }
 
-/// What happens to a flow.
+/// Action of a rule on the flows that it selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A session carries it.

@@ -141,6 +141,10 @@ fn each_error_names_line_key_and_reason() {
             "6: rule.set.delay: \"2h\" is not a span of time",
         ),
         (
+            "port = 1\nset = { delay = \"999ms\" }",
+            "6: rule.set.delay: \"999ms\" is not a span of time such as \"10min\", from 1s to 1h",
+        ),
+        (
             "port = 1\nset = { delay = \"0s\" }",
             "6: rule.set.delay: no delay: leave the key out",
         ),

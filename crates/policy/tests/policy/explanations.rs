@@ -89,6 +89,20 @@ fn an_explanation_as_json() {
 }
 
 #[test]
+fn a_wait_is_explained_with_its_time() {
+    let rule = "[[rule]]\nname = \"x\"\nport = 443\n";
+    let policy = policy(&format!(
+        "{rule}set = {{ paths = [\"phone\"], delay = \"10min\" }}\n"
+    ));
+    let explanation = policy.explain(&flow(), &device());
+    let text = explanation.to_string();
+    let want = "  waits for a link that it may use, for 10 min at most\n";
+    assert!(text.contains(want), "{text}");
+    let json = serde_json::to_value(explanation).unwrap();
+    assert_eq!(json["admission"]["wait"], "600s");
+}
+
+#[test]
 fn hostile_names_are_shown_without_control_characters() {
     let (mut flow, mut device) = (flow(), device());
     flow.app = Fact::known("\u{1b}[2J<img>\n".repeat(100), "the control group");

@@ -3,6 +3,7 @@
 
 mod decisions;
 mod device;
+mod documents;
 mod errors;
 mod explanations;
 mod links;
