@@ -18,7 +18,9 @@ pub use choices::Choices;
 pub use mutate::Mutations;
 
 use sessions::{hostile, pair};
-use targets::{answers, captures, client_hello, config, fronts, links, look_up, traces, wire};
+use targets::{
+    answers, captures, client_hello, config, fronts, links, look_up, policy, traces, wire,
+};
 
 /// A fuzz target.
 #[derive(Clone, Copy)]
@@ -88,6 +90,7 @@ pub const TARGETS: &[Target] = &[
     target("discovery", answers::discovery, 2 * KIB),
     target("probe", answers::probe, KIB),
     target("config", config::config, 4 * KIB),
+    target("policy", policy::policy, 4 * KIB),
     target("trust", config::trust, KIB),
     target("enrolment", config::enrolment, KIB),
     target("identity", config::identity, 2 * KIB),

@@ -63,6 +63,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "lab",
             "mpbond",
             "net",
+            "policy",
             "probe",
             "radio",
             "session",

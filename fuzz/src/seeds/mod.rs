@@ -415,10 +415,44 @@ const FTRACE: &str = "# tracer: nop\n#\n#           TASK-PID    CPU#  |||||  TIM
  b-2 [000] ...1 1.000500: binder_transaction: transaction=7 dest_node=1 dest_proc=3 dest_thread=3 reply=0 flags=0x10 code=0x1\n\
  b-2 [000] d..2 1.001001: sched_switch: prev_comm=b prev_pid=2 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n";
 
+/// A policy with each key.
+const POLICY: &str = "[policy]
+mode = \"saver\"
+zone = \"Europe/Berlin\"
+default = { class = \"bulk\", paths = \"all\", priority = 3, roaming = \"never\" }
+[[rule]]
+name = \"a\"
+app = [\"org.gnome.DejaDup\", \"restic.service\"]
+uid = \"1000-1999\"
+cgroup = \"/user.slice\"
+dscp = [0, \"AF41\"]
+domain = \"*.zoom.us\"
+ip = [\"10.0.0.0/8\", \"2001:db8::/32\"]
+port = [80, \"440-450\"]
+source = \"127.0.0.1\"
+metered = false
+roaming = true
+battery = \">= 20%\"
+charging = false
+time = [\"mon-fri 22:00-06:00\", \"sat 8:00-9:30\"]
+set = { class = \"background\", metered = \"never\", multipath = \"handover\", delay = \"10min\", budget = { bytes = \"1 GB\", resets = 31, warn = \"75%\" } }
+[[link]]
+name = \"mobile\"
+cost = 3
+metered = true
+cap = { bytes = \"20 GB\", resets = 17, zone = \"UTC\", warn = \"75%\", at_cap = \"standby\" }
+battery_floor = \"20%\"
+";
+
 const TEXTS: &[(&str, &str)] = &[
     ("config", mpbond::config::example::PRIMARY),
     ("config", mpbond::config::example::HELPER),
     ("config", mpbond::config::example::PROXY),
+    ("policy", POLICY),
+    (
+        "policy",
+        "[[rule]]\nname = \"a\"\napp = \"x\"\nset = \"direct\"\n\0/a/app-x-1.scope",
+    ),
     (
         "identity",
         "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAAA\n-----END PRIVATE KEY-----\n",

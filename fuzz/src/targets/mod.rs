@@ -8,6 +8,7 @@ pub mod config;
 pub mod fronts;
 pub mod links;
 pub mod look_up;
+pub mod policy;
 pub mod traces;
 pub mod wire;
 
