@@ -2,8 +2,9 @@
 
 use crate::condition::Condition;
 use crate::policy::Policy;
-use crate::rule::{Action, Paths, Permission, Rule, Treatment};
+use crate::rule::{Action, Rule};
 use crate::source::Place;
+use crate::treatment::{Paths, Permission, Treatment};
 
 /// Something wrong with a rule.
 pub(crate) struct Wrong {

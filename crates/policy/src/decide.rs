@@ -9,7 +9,8 @@ use crate::condition::{Situation, all_true, minute_of_week};
 use crate::fact::{Answer, Certainty, Fact};
 use crate::flow::{Claim, Device, Flow};
 use crate::policy::Policy;
-use crate::rule::{Action, Class, Multipath, Paths, Permission, Rule, Treatment};
+use crate::rule::{Action, Rule};
+use crate::treatment::{Class, Multipath, Paths, Permission, Treatment};
 
 /// Decision about a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::fact::{Answer, Certainty, Fact};
 use crate::flow::{Device, Flow};
 use crate::links::{Admission, LinkUse, Phase, Rank, Refusal, Unusable};
 use crate::policy::Policy;
-use crate::rule::{Class, Multipath};
+use crate::treatment::{Class, Multipath};
 
 /// Longest value of a fact that is shown.
 const MAX_SHOWN_BYTES: usize = 300;

@@ -12,8 +12,8 @@ use toml::Spanned;
 use crate::cap::AtCap;
 use crate::condition::DomainPattern;
 use crate::condition::{App, Cgroup, Dscp, Levels, Network, Ports, Uids, Window};
-use crate::policy::Mode;
-use crate::rule::{Class, Multipath, Permission};
+use crate::mode::Mode;
+use crate::treatment::{Class, Multipath, Permission};
 use crate::value::{FromText, MAX_NAME_BYTES, MAX_VALUES, Name, OneOrMore, Percent, Text};
 
 type Values<T> = Option<Spanned<OneOrMore<T>>>;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::battery::Charge;
 use crate::condition::DomainName;
 use crate::fact::Fact;
-use crate::rule::{Class, Multipath};
+use crate::treatment::{Class, Multipath};
 
 /// Facts of a new flow of an application.
 #[derive(Clone, Debug)]

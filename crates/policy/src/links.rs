@@ -11,8 +11,9 @@ use crate::cap::AtCap;
 use crate::decide::{Carriage, Decision, Verdict};
 use crate::fact::Fact;
 use crate::flow::{Device, LinkState};
-use crate::policy::{Mode, Policy};
-use crate::rule::Permission;
+use crate::mode::Mode;
+use crate::policy::Policy;
+use crate::treatment::Permission;
 
 /// Phase of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

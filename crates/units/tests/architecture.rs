@@ -365,14 +365,7 @@ const TIME_OF_DAY: [(&str, &str); 4] = [
 
 #[test]
 fn the_product_reads_the_time_of_day_where_it_is_said_to_and_nowhere_else() {
-    let crates = [
-        "session",
-        "manager",
-        "policy",
-        "net",
-        "intercept",
-        "mpbond",
-    ];
+    let crates = ["session", "manager", "policy", "net", "intercept", "mpbond"];
     let folders = crates.map(|name| format!("crates/{name}/src"));
     let mut found = BTreeSet::new();
     for file in folders.iter().flat_map(|folder| sources(folder)) {
