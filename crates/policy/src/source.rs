@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Maximum size of a policy file; a longer file is some other file.
-pub const MAX_FILE_BYTES: usize = 1 << 20;
+/// Maximum size of a policy file: each rule is compared with all before it.
+pub const MAX_FILE_BYTES: usize = 256 << 10;
 
 /// Error in a policy: one line that names file, line, key and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,17 +86,20 @@ pub(crate) struct Source<'a> {
 impl<'a> Source<'a> {
     /// Takes a file's text.
     pub(crate) fn new(file: &'a Path, text: &'a str) -> Result<Self, PolicyError> {
+        if text.len() > MAX_FILE_BYTES {
+            return Err(PolicyError {
+                file: file.to_owned(),
+                place: None,
+                key: None,
+                problem: format!("longer than {MAX_FILE_BYTES} bytes"),
+            });
+        }
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
-        let source = Self {
+        Ok(Self {
             file,
             text,
             lines: std::iter::once(0).chain(after_breaks).collect(),
-        };
-        if text.len() > MAX_FILE_BYTES {
-            let problem = format!("longer than {MAX_FILE_BYTES} bytes");
-            return Err(source.error(None, None, &problem));
-        }
-        Ok(source)
+        })
     }
 
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, PolicyError> {

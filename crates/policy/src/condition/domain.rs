@@ -36,10 +36,14 @@ impl DomainName {
         &self.0
     }
 
-    /// The names above this one: those of `a.b.c` are `b.c` and `c`.
-    fn parents(&self) -> impl Iterator<Item = &str> {
-        let dots = self.0.match_indices('.');
-        dots.filter_map(|(at, _)| self.0.get(at + 1..))
+    /// The name from its end, with a dot behind: a prefix of those of the names below it.
+    fn reversed(&self) -> impl Iterator<Item = u8> {
+        self.0.bytes().rev().chain(std::iter::once(b'.'))
+    }
+
+    fn is_below(&self, other: &Self) -> bool {
+        let rest = self.0.strip_suffix(other.as_str());
+        rest.is_some_and(|rest| rest.ends_with('.'))
     }
 }
 
@@ -77,6 +81,7 @@ impl FromText for DomainPattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Domains {
     names: Vec<DomainName>,
+    /// In the order of the reversed names; none is below another one.
     below: Vec<DomainName>,
 }
 
@@ -90,27 +95,28 @@ impl Domains {
             }
         }
         names.sort_unstable();
-        below.sort_unstable();
+        below.sort_unstable_by(|one, other| one.reversed().cmp(other.reversed()));
+        below.dedup_by(|name, kept| name == kept || name.is_below(kept));
         Self { names, below }
     }
 
-    fn has_below(&self, parent: &str) -> bool {
-        let found = self
-            .below
-            .binary_search_by(|name| name.as_str().cmp(parent));
-        found.is_ok()
+    /// The only name of `below` that a name can be, or be below.
+    fn candidate(&self, name: &DomainName) -> Option<&DomainName> {
+        let of = |own: &DomainName| own.reversed().le(name.reversed());
+        self.below.get(..self.below.partition_point(of))?.last()
     }
 
     /// Whether the set contains a name.
     pub(crate) fn contains(&self, name: &DomainName) -> bool {
-        let named = !self.names.is_empty() && self.names.binary_search(name).is_ok();
-        named || (!self.below.is_empty() && name.parents().any(|parent| self.has_below(parent)))
+        let named = self.names.binary_search(name).is_ok();
+        named || self.candidate(name).is_some_and(|own| name.is_below(own))
     }
 
     /// Whether the set contains all of another.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let above = |name: &DomainName| {
-            self.has_below(name.as_str()) || name.parents().any(|parent| self.has_below(parent))
+            let own = self.candidate(name);
+            own.is_some_and(|own| name == own || name.is_below(own))
         };
         other.names.iter().all(|name| self.contains(name)) && other.below.iter().all(above)
     }
@@ -139,6 +145,8 @@ mod tests {
         assert!(has(&["*.zoom.us", "zoom.us"], "zoom.us"));
         assert!(!has(&["zoom.us"], "eu1.zoom.us"));
         assert!(has(&["*.us"], "zoom.us"));
+        assert!(has(&["*.a-b.org", "*.b.org", "*.x.a.org"], "c.b.org"));
+        assert!(!has(&["*.a-b.org", "*.b.org", "*.x.a.org"], "c.a.org"));
     }
 
     #[test]
@@ -187,8 +195,24 @@ mod tests {
             (&["a.org"], &["*.a.org"], false),
             (&["*.a.org", "a.org"], &["a.org", "*.a.org"], true),
             (&["*.b.a.org"], &["*.a.org"], false),
+            (&["*.a.org", "*.b.a.org"], &["*.c.a.org"], true),
         ] {
             assert_eq!(set(one).covers(&set(other)), covers, "{one:?} {other:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_set_contains_what_one_of_its_patterns_does(
+            patterns in proptest::collection::vec("(\\*\\.)?([ab]|a-b)(\\.([ab]|a-b)){0,3}", 1..6),
+            name in "([ab]|a-b)(\\.([ab]|a-b)){0,4}",
+        ) {
+            let one = |pattern: &&str| match pattern.strip_prefix("*.") {
+                Some(below) => name.ends_with(&format!(".{below}")),
+                None => name == **pattern,
+            };
+            let patterns: Vec<_> = patterns.iter().map(String::as_str).collect();
+            proptest::prop_assert_eq!(has(&patterns, &name), patterns.iter().any(one));
         }
     }
 }

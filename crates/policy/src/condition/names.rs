@@ -71,31 +71,39 @@ impl FromText for Cgroup {
     }
 }
 
-/// Set of control groups, each with those below it.
+/// Set of control groups, each with those below it; none of the sorted paths is below another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cgroups(Vec<String>);
 
 impl Cgroups {
     pub(crate) fn new(groups: Vec<Cgroup>) -> Self {
         let mut paths: Vec<_> = groups.into_iter().map(|Cgroup(path)| path).collect();
-        paths.sort_unstable();
+        paths.sort_unstable_by(|one, other| closed(one).cmp(closed(other)));
+        paths.dedup_by(|path, kept| is_within(path, kept));
         Self(paths)
     }
 
     /// Whether the set contains a group: the group itself, or one above it, is listed.
     pub(crate) fn contains(&self, path: &str) -> bool {
-        let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
-        let mut own = std::iter::once(path).chain(above);
-        own.any(|path| {
-            self.0
-                .binary_search_by(|own| own.as_str().cmp(path))
-                .is_ok()
-        })
+        let after = self.0.partition_point(|own| closed(own).le(closed(path)));
+        let candidate = self.0.get(..after).and_then(<[_]>::last);
+        candidate.is_some_and(|own| is_within(path, own))
     }
 
     pub(crate) fn covers(&self, other: &Self) -> bool {
         other.0.iter().all(|path| self.contains(path))
     }
+}
+
+/// The path with a slash behind: a prefix of those of the groups below it.
+fn closed(path: &str) -> impl Iterator<Item = u8> {
+    path.bytes().chain(std::iter::once(b'/'))
+}
+
+/// Whether a group is another one, or below it.
+fn is_within(path: &str, group: &str) -> bool {
+    let rest = path.strip_prefix(group);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -124,6 +132,19 @@ mod tests {
         }
         assert!(groups(&["/a"]).covers(&groups(&["/a", "/a/b"])));
         assert!(!groups(&["/a/b"]).covers(&groups(&["/a"])));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_set_contains_what_one_of_its_groups_does(
+            listed in proptest::collection::vec("(/([ab]|a-b)){1,4}", 1..6),
+            path in "(/([ab]|a-b)){0,5}",
+        ) {
+            let listed: Vec<_> = listed.iter().map(String::as_str).collect();
+            let mut whole = listed.iter().map(|group| format!("{group}/"));
+            let want = whole.any(|group| format!("{path}/").starts_with(&group));
+            proptest::prop_assert_eq!(groups(&listed).contains(&path), want);
+        }
     }
 
     #[test]
