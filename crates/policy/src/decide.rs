@@ -142,15 +142,22 @@ impl Policy {
             Action::Carry(set) => Some(set.as_ref()),
             Action::Direct | Action::Refuse => None,
         };
+        let rule_multipath = rule.and_then(|set| set.multipath);
+        // A realtime flow has one path: a rule that says otherwise wins over others' class.
+        let several = rule_multipath.is_some_and(|multipath| multipath != Multipath::Handover);
+        let others = |class| match class {
+            Class::Realtime if several => Class::Interactive,
+            class => class,
+        };
         let (class, class_from) = match (rule.and_then(|set| set.class), claim.class) {
             (Some(class), _) => (class, Origin::Rule),
-            (None, Some(class)) => (class, Origin::Claim),
+            (None, Some(class)) => (others(class), Origin::Claim),
             (None, None) => {
                 let class = default.and_then(|set| set.class);
-                (class.unwrap_or(Class::Bulk), Origin::Default)
+                (others(class.unwrap_or(Class::Bulk)), Origin::Default)
             }
         };
-        let multipath = match rule.and_then(|set| set.multipath).or(claim.multipath) {
+        let multipath = match rule_multipath.or(claim.multipath) {
             _ if class == Class::Realtime => Multipath::Handover,
             Some(multipath) => multipath,
             None => default

@@ -270,18 +270,15 @@ impl FromText for ResetDay {
 pub(crate) struct Delay(pub Duration);
 
 /// Times for which a new flow may wait: less than a second is no time for a link to come back, and
-/// after an hour programs have given up.
+/// after an hour programs have given up. Zero in a rule is no delay, whatever the default's is.
 const DELAYS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
 impl FromText for Delay {
     const EXPECTED: &'static str = "a span of time such as \"10min\", from 1s to 1h";
     fn from_text(text: &str) -> Result<Self, String> {
         let span = duration_text::parse(text).ok();
-        match span.filter(|span| span.is_zero() || DELAYS.contains(span)) {
-            Some(span) if span.is_zero() => Err("no delay: leave the key out".to_owned()),
-            Some(span) => Ok(Self(span)),
-            None => Err(Self::unexpected(text)),
-        }
+        let span = span.filter(|span| span.is_zero() || DELAYS.contains(span));
+        span.map(Self).ok_or_else(|| Self::unexpected(text))
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Policy {
     /// Zone of times in rules.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) default: Action,
+    /// Where the file has it.
+    pub(crate) default_place: Option<Place>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) links: BTreeMap<String, LinkPolicy>,
 }
@@ -46,6 +48,7 @@ impl Policy {
             mode: Mode::default(),
             zone: None,
             default: Action::Carry(Box::default()),
+            default_place: None,
             rules: Vec::new(),
             links: BTreeMap::new(),
         }
@@ -85,12 +88,16 @@ impl Policy {
         if let Some((name, link)) = unknown {
             return Err(wrong(link.place, "link.name", name));
         }
-        for rule in &self.rules {
-            if let Action::Carry(set) = &rule.action
+        let default = self.default_place.map(|place| (&self.default, place));
+        let default = default.map(|(action, place)| (action, place, "policy.default.paths"));
+        let rules = self.rules.iter();
+        let rules = rules.map(|rule| (&rule.action, rule.action_place, "rule.set.paths"));
+        for (action, place, key) in default.into_iter().chain(rules) {
+            if let Action::Carry(set) = action
                 && let Some(Paths::Named(names)) = &set.paths
                 && let Some(name) = names.iter().find(|name| !known.contains(name.as_str()))
             {
-                return Err(wrong(rule.action_place, "rule.set.paths", name));
+                return Err(wrong(place, key, name));
             }
         }
         Ok(())

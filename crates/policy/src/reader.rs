@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use mpbond_units::Size;
@@ -12,7 +13,7 @@ use crate::cap::{AtCap, Cap};
 use crate::check;
 use crate::condition::{Addresses, Apps, Cgroups, Condition, Domains, Intervals, union};
 use crate::file::{ActionFile, BudgetFile, CapFile, LinkFile, PathsFile, PolicyFile, RuleFile};
-use crate::file::{ResetDay, TreatmentFile, ZoneName};
+use crate::file::{Delay, ResetDay, TreatmentFile, ZoneName};
 use crate::policy::{LinkPolicy, Policy};
 use crate::rule::{Action, Rule};
 use crate::source::{PolicyError, Source};
@@ -62,6 +63,7 @@ impl Reader<'_> {
         if let Some(zone) = policy.zone {
             self.zone = Some(self.zone_named(&zone, "policy.zone")?);
         }
+        let default_span = policy.default.as_ref().map(Spanned::span);
         let default = match policy.default {
             Some(default) => self.default_action(default)?,
             None => Action::Carry(Box::default()),
@@ -84,6 +86,7 @@ impl Reader<'_> {
             mode: policy.mode,
             zone: self.zone,
             default,
+            default_place: default_span.map(|span| self.source.place(span.start)),
             rules,
             links,
         };
@@ -130,6 +133,12 @@ impl Reader<'_> {
             return Err(self
                 .source
                 .wrong(budget.span(), "policy.default.budget", problem));
+        }
+        if let ActionFile::Carry(table) = default.get_ref()
+            && let Some(Text(Delay(Duration::ZERO))) = &table.delay
+        {
+            let problem = "no delay: leave the key out";
+            return Err(self.source.wrong(span, "policy.default.delay", problem));
         }
         self.action(default.into_inner(), span, "policy.default")
     }

@@ -252,6 +252,38 @@ fn a_realtime_flow_has_one_path_whoever_made_it_realtime() {
 }
 
 #[test]
+fn a_rule_of_several_paths_wins_over_a_class_of_one_path() {
+    let policy = policy(
+        "[policy]\ndefault = { class = \"realtime\" }\n\
+         [[rule]]\nname = \"x\"\nport = 443\nset = { multipath = \"aggregate\" }\n",
+    );
+    for claimed in [Some(Class::Realtime), None] {
+        let mut flow = flow();
+        flow.claim.class = claimed;
+        let got = carriage(&policy, &flow, &device());
+        assert_eq!(
+            (got.class, got.multipath),
+            (Class::Interactive, Multipath::Aggregate)
+        );
+        flow.port = 80;
+        let got = carriage(&policy, &flow, &device());
+        assert_eq!(
+            (got.class, got.multipath),
+            (Class::Realtime, Multipath::Handover)
+        );
+    }
+}
+
+#[test]
+fn a_rule_without_delay_has_not_the_defaults() {
+    let policy = policy(
+        "[policy]\ndefault = { delay = \"1min\" }\n\
+         [[rule]]\nname = \"x\"\nport = 443\nset = { delay = \"0s\" }\n",
+    );
+    assert_eq!(carriage(&policy, &flow(), &device()).delay, Duration::ZERO);
+}
+
+#[test]
 fn the_papers_whitelist_is_a_default_of_direct() {
     let policy = policy(
         "[policy]\ndefault = \"direct\"\n\

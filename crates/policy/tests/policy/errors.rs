@@ -145,10 +145,6 @@ fn each_error_names_line_key_and_reason() {
             "6: rule.set.delay: \"999ms\" is not a span of time such as \"10min\", from 1s to 1h",
         ),
         (
-            "port = 1\nset = { delay = \"0s\" }",
-            "6: rule.set.delay: no delay: leave the key out",
-        ),
-        (
             "port = 1\nset = { budget = { bytes = 0 } }",
             "6: rule.set.budget: a budget of 0 allows",
         ),
@@ -220,6 +216,20 @@ fn errors_of_links_caps_and_the_policy_itself() {
         (
             "[policy]\ndefault = {}".to_owned(),
             "2: policy.default: an empty table sets nothing",
+        ),
+        (
+            "[policy]\ndefault = { delay = \"0s\" }".to_owned(),
+            "2: policy.default.delay: no delay: leave the key out",
+        ),
+        (
+            link("metered = true\n[policy]\ndefault = { paths = [\"m\"], metered = \"never\" }"),
+            "5: policy.default: all of its paths are metered, and metered = \"never\" forbids",
+        ),
+        (
+            "[policy]\ndefault = { roaming = \"never\" }\n[[rule]]\nname = \"n\"\nroaming = true\n\
+             set = { class = \"bulk\" }"
+                .to_owned(),
+            "6: rule.set: roaming = true and roaming = \"never\" of `default` refuse each flow",
         ),
         (link(""), "1: link: sets nothing"),
         (
@@ -344,6 +354,8 @@ fn a_rule_whose_flows_an_earlier_one_selects_never_applies() {
 fn a_wait_for_another_link_is_no_contradiction() {
     let text = with_rule("metered = true\nset = { metered = \"never\", delay = \"10min\" }");
     assert!(parse(&text).is_ok());
+    let none = with_rule("metered = true\nset = { metered = \"never\", delay = \"0s\" }");
+    assert!(error(&none).contains("refuse each flow"));
     let direct = with_rule("metered = true\nset = \"direct\"");
     assert!(parse(&direct).is_ok());
 }
@@ -424,4 +436,11 @@ fn names_of_links_that_do_not_exist_are_found() {
         "policy.toml:4: link.name: no path or helper has the name \"lte\""
     );
     assert_eq!(with(&rule.replace("lte", "phone")), Ok(()));
+    let default = "[policy]\ndefault = { paths = [\"wfi\"] }\n";
+    let error = with(default).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "policy.toml:2: policy.default.paths: no path or helper has the name \"wfi\""
+    );
+    assert_eq!(with(&default.replace("wfi", "wifi")), Ok(()));
 }
