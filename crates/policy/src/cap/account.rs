@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::ToSpan;
 use jiff::civil::Date;
 use mpbond_units::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -19,12 +20,9 @@ const SAVE_EVERY: Duration = Duration::from_secs(30);
 const SAVE_PARTS: u64 = 100;
 
 /// Use of a cap by which the user is informed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapEvent {
-    /// Less than the warning.
-    #[default]
-    None,
     /// The percentage of `warn` is used.
     Warning,
     /// All bytes are used.
@@ -39,9 +37,12 @@ pub enum CapEvent {
 pub struct Account {
     #[serde(alias = "month")]
     period: FirstDay,
+    /// First day of the next period; without it, the period is a month.
+    #[serde(default)]
+    next: Option<FirstDay>,
     used_bytes: u64,
-    #[serde(default, skip_serializing_if = "is_none")]
-    informed: CapEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    informed: Option<Informed>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     others: Vec<Other>,
     #[serde(skip)]
@@ -69,8 +70,8 @@ struct Other {
     #[serde(alias = "month")]
     period: FirstDay,
     used_bytes: u64,
-    #[serde(default, skip_serializing_if = "is_none")]
-    informed: CapEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    informed: Option<Informed>,
 }
 
 /// State at the last save.
@@ -79,14 +80,16 @@ struct Saved {
     at: Timestamp,
     period: FirstDay,
     used_bytes: u64,
+    informed: Option<Informed>,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_none(event: &CapEvent) -> bool {
-    *event == CapEvent::None
+/// The greatest event of which the user has been informed, with the values of the cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Informed {
+    event: CapEvent,
+    bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    warn_percent: Option<u8>,
 }
 
 impl Account {
@@ -94,8 +97,9 @@ impl Account {
     pub const fn new(period: &Period) -> Self {
         Self {
             period: FirstDay(period.first_day),
+            next: Some(FirstDay(period.next_day)),
             used_bytes: 0,
-            informed: CapEvent::None,
+            informed: None,
             others: Vec::new(),
             saved: None,
         }
@@ -123,7 +127,12 @@ impl Account {
 
     /// Takes the period of the present time. Bytes used in a period count when the clock returns
     /// to it.
+    ///
+    /// Periods of one reset day have no day in common. Where this one and the last one do, the
+    /// reset day has been changed: all bytes used in the last one count in this one too.
     pub fn handle_period(&mut self, period: &Period) {
+        let overlaps = self.overlaps(period);
+        self.next = Some(FirstDay(period.next_day));
         let period = FirstDay(period.first_day);
         if self.period == period {
             return;
@@ -132,7 +141,7 @@ impl Account {
         let new = Other {
             period,
             used_bytes: 0,
-            informed: CapEvent::None,
+            informed: None,
         };
         let next = known.map_or(new, |at| self.others.remove(at));
         self.others.push(Other {
@@ -144,8 +153,18 @@ impl Account {
             self.others.remove(0);
         }
         self.period = next.period;
-        self.used_bytes = next.used_bytes;
-        self.informed = next.informed;
+        if !overlaps || next.used_bytes > self.used_bytes {
+            self.used_bytes = next.used_bytes;
+            self.informed = next.informed;
+        }
+    }
+
+    fn overlaps(&self, period: &Period) -> bool {
+        let next = match self.next {
+            Some(FirstDay(next)) => Some(next),
+            None => self.period.0.checked_add(1.month()).ok(),
+        };
+        self.period.0 < period.next_day && next.is_some_and(|next| period.first_day < next)
     }
 
     /// Reserves up to `wanted` bytes that are to be sent or received, and never more than are left.
@@ -179,30 +198,42 @@ impl Account {
         self.used_bytes = self.used_bytes.saturating_add(bytes);
     }
 
-    /// The event of which the user has not been informed in this period, once.
+    /// The event of which the user has not been informed in this period, once for each cap.
     pub fn poll_event(&mut self, cap: &Cap) -> Option<CapEvent> {
         let event = match cap.warn_percent {
-            _ if self.is_reached(cap) => CapEvent::Reached,
+            _ if self.is_reached(cap) => Some(CapEvent::Reached),
             // Without rounding: 75 % of 3 bytes are used with the third one.
             Some(percent) if 100 * wide(self.used_bytes) >= wide(cap.bytes) * wide(percent) => {
-                CapEvent::Warning
+                Some(CapEvent::Warning)
             }
-            _ => CapEvent::None,
+            _ => None,
         };
-        (event > self.informed).then(|| {
-            self.informed = event;
-            event
-        })
+        let told = self.informed.and_then(|told| {
+            let is_same = told.bytes == cap.bytes && told.warn_percent == cap.warn_percent;
+            // Of another cap, only what holds of this one too.
+            if is_same {
+                Some(told.event)
+            } else {
+                event.min(Some(told.event))
+            }
+        });
+        self.informed = event.max(told).map(|event| Informed {
+            event,
+            bytes: cap.bytes,
+            warn_percent: cap.warn_percent,
+        });
+        event.filter(|_| event > told)
     }
 
-    /// Whether the account should be saved: it has changed, 30 s ago at least or by 1 % of the cap.
+    /// Whether the account should be saved: its bytes have changed, 30 s ago at least or by 1 % of
+    /// the cap, or the user has been informed of an event.
     pub fn is_save_due(&self, now: Timestamp, cap: &Cap) -> bool {
         let Some(saved) = self.saved else {
             return self.used_bytes > 0;
         };
         let changed = self.used_bytes.abs_diff(saved.used_bytes);
         let much = changed >= (cap.bytes / SAVE_PARTS).max(1);
-        let is_new = saved.period != self.period;
+        let is_new = saved.period != self.period || saved.informed != self.informed;
         is_new || much || (changed > 0 && now.since(saved.at) >= SAVE_EVERY)
     }
 
@@ -212,6 +243,7 @@ impl Account {
             at: now,
             period: self.period,
             used_bytes: self.used_bytes,
+            informed: self.informed,
         });
     }
 }
@@ -352,6 +384,59 @@ mod tests {
         );
         account.handle_period(&period("2026-11-30"));
         assert_eq!(account.poll_event(&cap), None);
+    }
+
+    #[test]
+    fn a_changed_reset_day_renews_nothing() {
+        let on = |day: &str, reset_day| {
+            let at = format!("{day}T12:00:00Z").parse().unwrap();
+            period_at(at, reset_day, &TimeZone::UTC).unwrap()
+        };
+        let mut account = Account::new(&on("2026-11-20", 1));
+        account.count(700);
+        account.handle_period(&on("2026-11-20", 17));
+        assert_eq!(account.first_day().to_string(), "2026-11-17");
+        assert_eq!(account.used_bytes(), 700);
+        account.count(50);
+        account.handle_period(&on("2026-11-20", 1));
+        assert_eq!(account.used_bytes(), 750, "back again");
+        let text = toml::to_string(&account).unwrap();
+        let mut account: Account = toml::from_str(&text).unwrap();
+        account.handle_period(&on("2026-11-21", 30));
+        assert_eq!(account.used_bytes(), 750, "over a restart");
+        account.handle_period(&on("2026-11-30", 30));
+        assert_eq!(account.used_bytes(), 0, "the next period");
+        // That of a helper has no reset day.
+        let mut account: Account = toml::from_str("month = \"2026-11\"\nused_bytes = 9").unwrap();
+        account.handle_period(&on("2026-11-20", 17));
+        assert_eq!(account.used_bytes(), 9);
+        account.handle_period(&on("2026-12-17", 17));
+        assert_eq!(account.used_bytes(), 0);
+    }
+
+    #[test]
+    fn the_user_is_informed_again_when_the_cap_has_changed() {
+        let mut account = Account::new(&period("2026-11-05"));
+        account.count(1_000);
+        assert_eq!(account.poll_event(&cap(1_000)), Some(CapEvent::Reached));
+        assert_eq!(account.poll_event(&cap(2_000)), None);
+        account.count(500);
+        assert_eq!(account.poll_event(&cap(2_000)), Some(CapEvent::Warning));
+        assert_eq!(account.poll_event(&cap(1_500)), Some(CapEvent::Reached));
+        assert_eq!(account.poll_event(&cap(1_600)), None, "94 %: more was said");
+        account.count(100);
+        assert_eq!(account.poll_event(&cap(1_600)), Some(CapEvent::Reached));
+    }
+
+    #[test]
+    fn an_event_is_saved_at_once() {
+        let (mut account, cap) = (Account::new(&period("2026-11-05")), cap(1_000));
+        account.count(750);
+        account.handle_saved(at(0));
+        assert!(account.poll_event(&cap).is_some());
+        assert!(account.is_save_due(at(0), &cap));
+        account.handle_saved(at(0));
+        assert!(!account.is_save_due(at(0), &cap));
     }
 
     #[test]

@@ -9,6 +9,8 @@ use jiff::{Timestamp, ToSpan};
 pub struct Period {
     /// Its first day; the name of the period.
     pub first_day: Date,
+    /// First day of the next one.
+    pub next_day: Date,
     /// Its first instant.
     pub begins: Timestamp,
     /// The first instant of the next one.
@@ -36,6 +38,7 @@ pub fn period_at(at: Timestamp, reset_day: u8, zone: &TimeZone) -> Option<Period
         if (begins..ends).contains(&at) {
             return Some(Period {
                 first_day,
+                next_day,
                 begins,
                 ends,
             });
