@@ -5,6 +5,9 @@ use crate::fact::Fact;
 /// Origin of an application that its group's name states.
 const STATED: &str = "the control group";
 
+/// Origin of an application in a group of a user's manager.
+const BY_USER: &str = "a control group that the user's programs can name";
+
 /// Origin of an application that is a service.
 const SERVICE: &str = "the service's unit";
 
@@ -32,7 +35,9 @@ const STARTERS: [&str; 4] = [
 ///
 /// The names of the first three are those of the systemd documentation, "Desktop Environment
 /// Integration". In an identifier, `\x2d` is a hyphen. Some services start programs within their
-/// own unit, as the desktop portal does with the browser that opens a link: these are guesses.
+/// own unit, as the desktop portal does with the browser that opens a link: these are guesses. So
+/// are all applications below a user's manager, `user@UID.service`: each program of the user can
+/// make groups of any name there.
 pub fn application_of(cgroup: &str) -> Fact<String> {
     let is_unit = |part: &&str| part.ends_with(".scope") || part.ends_with(".service");
     // The innermost one: outer ones are those of the user's manager and session.
@@ -43,7 +48,10 @@ pub fn application_of(cgroup: &str) -> Fact<String> {
         return Fact::guessed(unit.to_owned(), "the unit of a program that starts others");
     }
     let named = in_application_unit(unit).or_else(|| in_snap(unit));
+    let is_manager = |part: &str| part.starts_with("user@") && part.ends_with(".service");
+    let by_user = cgroup.split('/').any(is_manager);
     match named.filter(|name| !name.is_empty()) {
+        name if by_user => Fact::guessed(unescaped(name.unwrap_or(unit)), BY_USER),
         Some(name) => Fact::known(unescaped(name), STATED),
         None if unit.ends_with(".service") => Fact::known(unescaped(unit), SERVICE),
         None => Fact::guessed(unescaped(unit), SCOPE),
@@ -121,8 +129,17 @@ mod tests {
         ] {
             let fact = application_of(&format!("{USER}/{group}"));
             let got = fact.get().unwrap();
+            assert_eq!(
+                (got.0.as_str(), got.1),
+                (app, Certainty::Guessed),
+                "{group}"
+            );
+            let fact = application_of(&format!("/system.slice/{group}"));
+            let got = fact.get().unwrap();
             assert_eq!((got.0.as_str(), got.1), (app, Certainty::Known), "{group}");
         }
+        let spoofed = application_of(&format!("{USER}/restic.service"));
+        assert_eq!(spoofed.certainty(), Certainty::Guessed);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Battery {
     }
 
     /// Takes the level, `None` where there is no battery, and the number of flows that use the
-    /// link.
+    /// link. A level that could not be read is not passed: the state stays what it is.
     pub fn handle_level(&mut self, now: Timestamp, percent: Option<u8>, open_flows: usize) {
         let (Some(floor), Some(percent)) = (self.floor, percent) else {
             self.state = State::Sufficient;

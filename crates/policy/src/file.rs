@@ -14,6 +14,7 @@ use crate::condition::DomainPattern;
 use crate::condition::{App, Cgroup, Dscp, Levels, Network, Ports, Uids, Window};
 use crate::mode::Mode;
 use crate::treatment::{Class, Multipath, Permission};
+use crate::value::shown;
 use crate::value::{FromText, MAX_NAME_BYTES, MAX_VALUES, Name, OneOrMore, Percent, Text};
 
 type Values<T> = Option<Spanned<OneOrMore<T>>>;
@@ -32,7 +33,7 @@ pub(crate) struct PolicyFile {
 
 /// `[policy]`
 #[derive(serde::Deserialize, Debug, Default)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a section [policy]")]
 pub(crate) struct PolicySection {
     #[serde(default)]
     pub mode: Mode,
@@ -42,7 +43,7 @@ pub(crate) struct PolicySection {
 
 /// `[[rule]]`
 #[derive(serde::Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a section [[rule]]")]
 pub(crate) struct RuleFile {
     pub name: Spanned<Text<Name>>,
     pub app: Values<App>,
@@ -133,7 +134,10 @@ impl TreatmentFile {
 
 /// `budget` of a rule.
 #[derive(serde::Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { bytes = \"1 GB\" }"
+)]
 pub(crate) struct BudgetFile {
     pub bytes: Size,
     pub resets: Option<Text<ResetDay>>,
@@ -143,7 +147,10 @@ pub(crate) struct BudgetFile {
 
 /// `cap` of a link.
 #[derive(serde::Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { bytes = \"20 GB\" }"
+)]
 pub(crate) struct CapFile {
     pub bytes: Size,
     pub resets: Option<Text<ResetDay>>,
@@ -155,7 +162,7 @@ pub(crate) struct CapFile {
 
 /// `[[link]]`
 #[derive(serde::Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a section [[link]]")]
 pub(crate) struct LinkFile {
     pub name: Spanned<Text<Name>>,
     pub cost: Option<Text<Cost>>,
@@ -182,9 +189,12 @@ impl<'de> Deserialize<'de> for PathsFile {
             fn visit_str<E: Error>(self, text: &str) -> Result<PathsFile, E> {
                 match text {
                     "all" => Ok(PathsFile::All),
-                    _ => Err(E::custom(format!(
-                        "\"{text}\" is not \"all\": write [\"{text}\"] for a link of this name"
-                    ))),
+                    _ => {
+                        let text = shown(text);
+                        Err(E::custom(format!(
+                            "\"{text}\" is not \"all\": write [\"{text}\"] for a link of this name"
+                        )))
+                    }
                 }
             }
             fn visit_seq<A: serde::de::SeqAccess<'de>>(

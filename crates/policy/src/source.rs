@@ -4,9 +4,12 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use mpbond_units::printable;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+use crate::value::shown;
 
 /// Maximum size of a policy file: each rule is compared with all before it.
 pub const MAX_FILE_BYTES: usize = 256 << 10;
@@ -61,18 +64,12 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
+/// Maximum length of the key, and of the reason, of an error.
+const MAX_SHOWN_BYTES: usize = 400;
+
 /// Characters of the file that are not printable would reach a terminal.
 fn one_line(text: &str) -> String {
-    let text = text.trim().replace('\n', "; ");
-    text.chars()
-        .map(|c| {
-            if mpbond_units::is_printable(c) {
-                c
-            } else {
-                '?'
-            }
-        })
-        .collect()
+    printable(&text.trim().replace('\n', "; "), MAX_SHOWN_BYTES)
 }
 
 /// A policy file.
@@ -187,10 +184,15 @@ fn plain_words(message: &str) -> String {
     if let Some((_, rest)) = message.split_once("unknown variant `")
         && let Some((value, list)) = rest.split_once("`, expected ")
     {
+        let value = shown(value);
         return format!("\"{value}\" is not allowed; allowed are {}", allowed(list));
     }
     if let Some(rest) = message.strip_prefix("missing field `") {
         return format!("the key \"{}\" is missing", rest.trim_end_matches('`'));
+    }
+    if message == "invalid type: map, expected a sequence" {
+        return "a file may have several: write the name in two brackets, as in [[rule]]"
+            .to_owned();
     }
     message.replace('`', "\"")
 }

@@ -32,9 +32,13 @@ pub(crate) trait FromText: Sized {
 
     /// The error for a text that has not the expected form.
     fn unexpected(text: &str) -> String {
-        let shown: String = text.chars().take(64).collect();
-        format!("\"{shown}\" is not {}", Self::EXPECTED)
+        format!("\"{}\" is not {}", shown(text), Self::EXPECTED)
     }
+}
+
+/// The begin of a text, for an error.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(64).collect()
 }
 
 /// One value.

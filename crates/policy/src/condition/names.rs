@@ -12,9 +12,9 @@ impl FromText for App {
 
     fn from_text(text: &str) -> Result<Self, String> {
         if text.contains('/') {
+            let problem = Self::unexpected(text);
             return Err(format!(
-                "\"{text}\" is not {}; a control group is written as \"cgroup\"",
-                Self::EXPECTED
+                "{problem}; a control group is written as \"cgroup\""
             ));
         }
         if text.contains('*') {

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 
 use super::interval::Intervals;
-use crate::value::{FromText, whole_number};
+use crate::value::{FromText, MAX_NAME_BYTES, whole_number};
 
 const DAY: u16 = 24 * 60;
 const WEEK: u16 = 7 * DAY;
@@ -27,6 +27,9 @@ impl FromText for Window {
 
     fn from_text(text: &str) -> Result<Self, String> {
         let wrong = || Self::unexpected(text);
+        if text.len() > MAX_NAME_BYTES {
+            return Err(wrong());
+        }
         let (days, hours) = match text.split_once(' ') {
             Some((days, hours)) => (days_of(days).ok_or_else(wrong)?, hours.trim()),
             None => ([true; 7], text),

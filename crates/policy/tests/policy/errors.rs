@@ -150,7 +150,7 @@ fn each_error_names_line_key_and_reason() {
         ),
         (
             "port = 1\nset = { budget = \"1 GB\" }",
-            "6: rule.set.budget: invalid type: string",
+            "6: rule.set.budget: invalid type: string \"1 GB\", expected a table such as { bytes = \"1 GB\" }",
         ),
         (
             "port = 1\nset = { class = \"realtime\", multipath = \"aggregate\" }",
@@ -230,6 +230,22 @@ fn errors_of_links_caps_and_the_policy_itself() {
              set = { class = \"bulk\" }"
                 .to_owned(),
             "6: rule.set: roaming = true and roaming = \"never\" of `default` refuse each flow",
+        ),
+        (
+            link("cap = \"20 GB\""),
+            "3: link.cap: invalid type: string \"20 GB\", expected a table such as { bytes = \"20 GB\" }",
+        ),
+        (
+            "[rule]\nname = \"n\"".to_owned(),
+            "1: rule: a file may have several: write the name in two brackets, as in [[rule]]",
+        ),
+        (
+            "rule = [1]".to_owned(),
+            "1: rule: invalid type: integer \"1\", expected a section [[rule]]",
+        ),
+        (
+            "policy = 1".to_owned(),
+            "1: policy: invalid type: integer \"1\", expected a section [policy]",
         ),
         (link(""), "1: link: sets nothing"),
         (
@@ -416,6 +432,41 @@ fn hostile_text_reaches_no_terminal() {
     ] {
         let error = error(text);
         assert!(error.chars().all(mpbond_units::is_printable), "{error:?}");
+    }
+}
+
+#[test]
+fn an_error_is_short_however_long_the_value_is() {
+    let long = "x".repeat(MAX_FILE_BYTES / 2);
+    for (text, want) in [
+        (format!("{long} = 1"), "unknown key"),
+        (with_rule(&format!("{long} = 1")), "unknown key"),
+        (
+            with_rule(&format!("app = \"/{long}\"")),
+            "is not an application",
+        ),
+        (
+            with_rule(&format!("port = 1\nset = \"{long}\"")),
+            "is not allowed",
+        ),
+        (
+            with_rule(&format!("port = 1\nset = {{ paths = \"{long}\" }}")),
+            "is not \"all\"",
+        ),
+        (
+            with_rule(&format!("time = \"{} 8:00-8:00\"", "mon,".repeat(9999))),
+            "is not a time",
+        ),
+        (format!("[policy]\nmode = \"{long}\""), "is not allowed"),
+        (format!("[policy]\nzone = \"{long}\""), "is not a time zone"),
+        (
+            format!("[[link]]\nname = \"m\"\ncap = \"{long}\""),
+            "invalid type",
+        ),
+    ] {
+        let error = error(&text);
+        let shown: String = error.chars().take(1000).collect();
+        assert!(error.len() < 900 && error.contains(want), "{want}: {shown}");
     }
 }
 
