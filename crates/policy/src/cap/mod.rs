@@ -29,7 +29,7 @@ pub struct Cap {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AtCap {
-    /// It carries nothing, to the byte.
+    /// It carries nothing.
     #[default]
     Off,
     /// It carries data while no other link works. Those bytes are counted, and exceed the cap.
