@@ -28,7 +28,7 @@ pub const MAX_LINKS: usize = 256;
 
 /// Time zones by their names in the IANA database; `None` for a name that it does not have.
 ///
-/// A daemon passes the system's database, such as `|name| jiff::tz::db().get(name).ok()`.
+/// A daemon reads the file of this name below /usr/share/zoneinfo, for [`TimeZone::tzif`].
 pub type Zones<'a> = &'a dyn Fn(&str) -> Option<TimeZone>;
 
 impl Policy {

@@ -108,9 +108,11 @@ const IMPURE: [&str; 10] = [
 ];
 
 /// Calls that make a pure crate depend on when and where it runs.
-const CLOCKS: [&str; 4] = [
+const CLOCKS: [&str; 6] = [
     "Instant::now",
     "SystemTime::now",
+    "Timestamp::now",
+    "Zoned::now",
     "thread::sleep",
     "std::net::Tcp",
 ];
