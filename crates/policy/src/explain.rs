@@ -120,7 +120,7 @@ impl Policy {
             line("roaming", &situation.roaming),
             line("battery", &device.battery.map(|level| format!("{level}%"))),
             line("charging", &device.charging),
-            line("time", &device.now),
+            line("time", &device.now.map(|now| self.time_text(*now))),
         ];
         let carried = match &decision.verdict {
             Verdict::Carry(carriage) => Some(carriage),
@@ -143,6 +143,17 @@ impl Policy {
             passed,
             links: self.link_lines(&decision, device),
         }
+    }
+
+    /// A time as the clock of the policy's zone shows it, where it has one.
+    fn time_text(&self, at: jiff::Timestamp) -> String {
+        self.zone.as_ref().map_or_else(
+            || at.to_string(),
+            |zone| {
+                let shown = at.to_zoned(zone.clone());
+                shown.strftime("%a %Y-%m-%d %H:%M %:z").to_string()
+            },
+        )
     }
 
     fn link_lines(&self, decision: &Decision<'_>, device: &Device) -> Vec<LinkLine> {

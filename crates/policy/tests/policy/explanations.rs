@@ -60,6 +60,14 @@ rule \"calls\" in line 11: carried by a session (a fact of the rule is guessed)
 }
 
 #[test]
+fn the_time_is_that_of_the_policys_zone() {
+    let policy = policy("[policy]\nzone = \"Europe/Berlin\"\n");
+    let text = policy.explain(&flow(), &device()).to_string();
+    let want = "  time: Mon 2026-11-02 12:00 +01:00 (the clock)\n";
+    assert!(text.contains(want), "{text}");
+}
+
+#[test]
 fn an_explanation_as_json() {
     let (policy, mut flow) = (policy(RULES), flow());
     flow.domain = Fact::unknown("no name");
