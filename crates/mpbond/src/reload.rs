@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
@@ -24,6 +24,16 @@ type Reader<C> = dyn Fn(&Path) -> Result<C, ConfigError>;
 struct Source<C> {
     file: PathBuf,
     read: Box<Reader<C>>,
+    /// Modification time of the file that was read last.
+    modified_s: Cell<Option<f64>>,
+}
+
+/// Modification time of a file, as Unix time in seconds: what `config_modified_s` in a status is
+/// compared with.
+pub fn modified_s(file: &Path) -> Option<f64> {
+    let modified = std::fs::metadata(file).and_then(|m| m.modified()).ok()?;
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    Some(since.as_secs_f64())
 }
 
 impl<C> From<C> for Configured<C> {
@@ -42,9 +52,14 @@ impl<C> Configured<C> {
         file: PathBuf,
         read: impl Fn(&Path) -> Result<C, ConfigError> + 'static,
     ) -> Result<Self, ConfigError> {
+        // A change while the file is read is a later one.
+        let modified_s = Cell::new(modified_s(&file));
         let config = read(&file)?;
-        let read = Box::new(read);
-        let source = Some(Source { file, read });
+        let source = Some(Source {
+            file,
+            read: Box::new(read),
+            modified_s,
+        });
         Ok(Self { config, source })
     }
 }
@@ -101,11 +116,16 @@ impl<C: Reload> Reloader<C> {
 
     /// Reads the configuration again and applies what has changed, as far as that needs no restart.
     pub(crate) fn reload(&self) -> Answer {
-        let Some(Source { file, read }) = &self.source else {
+        let Some(Source {
+            file,
+            read,
+            modified_s: last,
+        }) = &self.source
+        else {
             return Answer::Refused("this daemon has no configuration file".to_owned());
         };
         // A change while the file is read is a later one.
-        let now = Instant::now();
+        let (now, modified) = (Instant::now(), modified_s(file));
         let new = match read(file) {
             Ok(new) => new,
             Err(e) => {
@@ -117,6 +137,7 @@ impl<C: Reload> Reloader<C> {
         (self.apply)(&in_force);
         self.in_force.replace(in_force);
         self.read_at.set(now);
+        last.set(modified);
         let (applied, restart) = (changes.applied.join(", "), changes.restart.join(", "));
         info!(file = %file.display(), applied, restart, "configuration read");
         self.restart.replace(changes.restart.clone());
@@ -131,6 +152,7 @@ impl<C: Reload> Reloader<C> {
         let file = file.and_then(Result::ok);
         status.config_file = file.and_then(|file| Some(file.to_str()?.to_owned()));
         status.config_age_s = Some(self.read_at.get().elapsed().as_secs_f64());
+        status.config_modified_s = self.source.as_ref().and_then(|s| s.modified_s.get());
         status.needs_restart.clone_from(&self.restart.borrow());
         if !status.needs_restart.is_empty() {
             let keys = status.needs_restart.join(", ");

@@ -22,6 +22,9 @@ pub struct Status {
     /// Since the daemon has read its configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_age_s: Option<f64>,
+    /// Modification time of the configuration that it has read, as Unix time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_modified_s: Option<f64>,
     /// The file of the configuration, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_file: Option<String>,

@@ -352,16 +352,12 @@ fn no_clock(file: &Path) {
 
 /// Where the product reads the time of day, which can be set: everything else of it depends on
 /// CLOCK_MONOTONIC alone.
-const TIME_OF_DAY: [(&str, &str); 4] = [
+const TIME_OF_DAY: [(&str, &str); 3] = [
     ("crates/mpbond/src/helper/budget.rs", "months of a budget"),
     ("crates/mpbond/src/pairing/enrol.rs", "expiry of tokens"),
     (
         "crates/mpbond/src/cli/doctor/clock.rs",
         "whether it is right",
-    ),
-    (
-        "crates/mpbond/src/cli/doctor/machine.rs",
-        "changes of files since a daemon read them",
     ),
 ];
 

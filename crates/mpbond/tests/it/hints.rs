@@ -214,9 +214,6 @@ fn role() {
         assert!(Instant::now() < deadline, "the helper does not start");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // `doctor` computes when the daemon has read its file from the age in the answer: as much later
-    // as the answer takes, which is long on a busy machine.
-    std::thread::sleep(Duration::from_millis(500));
     place.write("of the phone.toml", &of_helper.replace("phone", "tablet"));
     let said = place.says("doctor helper", "of the phone.toml");
     place.follow(&said, &["mpbond reload helper --config"]);

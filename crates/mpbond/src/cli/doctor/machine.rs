@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use mpbond::config::{KillSwitch, Role, TrustFile};
+use mpbond::reload::modified_s;
 use mpbond::status::Status;
 use mpbond_intercept::rules::kill_switch::is_installed;
 use mpbond_intercept::rules::{find_stale, remove_stale};
@@ -19,6 +19,8 @@ use super::finding::Findings;
 /// Recommended number of descriptors: every stream of a proxy is a socket, and a web page opens a
 /// hundred.
 const FEW_DESCRIPTORS: rlim_t = 4096;
+/// Error of a time as a number of JSON, in seconds.
+const ROUNDING_S: f64 = 1e-6;
 /// Number of CAP_NET_ADMIN (linux/capability.h).
 const CAP_NET_ADMIN: u32 = 12;
 
@@ -36,11 +38,8 @@ pub(super) fn is_read(findings: &mut Findings, role: Role, file: &Path, status: 
     let Some(status) = status else {
         return;
     };
-    let age_s = status.config_age_s.unwrap_or(status.uptime_s).max(0.0);
-    let read = SystemTime::now().checked_sub(Duration::from_secs_f64(age_s));
-    let changed = std::fs::metadata(file).and_then(|m| m.modified());
-    if let (Some(read), Ok(changed)) = (read, changed)
-        && changed > read
+    if let (Some(read), Some(present)) = (status.config_modified_s, modified_s(file))
+        && (read - present).abs() > ROUNDING_S
     {
         let file_name = file.display();
         findings.warn(
