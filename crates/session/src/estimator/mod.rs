@@ -136,7 +136,7 @@ pub(crate) struct Estimator {
     far_rtt: Option<Duration>,
     /// Round-trip time over all hops, by the answer to the hello: until the helper reports.
     hello_rtt: Option<Duration>,
-    /// `bytes_arrived` over the last quarter of a second or so, to compare with counts of that age.
+    /// `bytes_arrived` over the last third of a second, to compare with counts of that age.
     history: VecDeque<(Timestamp, u64)>,
     last: Option<Reading>,
     /// When octets were last written while none were owed: nothing waited at the helper.
