@@ -56,7 +56,7 @@
 //! | `segments` | segment size on own paths and pipes that drop large packets (MTU black holes) |
 //! | `nat_timeout` | idle timeouts of NATs, and the keep-alive intervals derived from them |
 //! | `resets` | what a reset after an idle time shows about the NATs on the path of a link |
-//! | `rest` | rest of pipes: a relay lost in an idle session is opened again when bytes move |
+//! | `rest` | resting pipes: a relay lost in an idle session is opened again when bytes move |
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |

@@ -21,7 +21,7 @@ pub(crate) struct Link {
     pub(crate) config: config::Link,
     /// Its interface can be used: attempts are made.
     available: bool,
-    /// Rest of a pipe. Own paths do not rest.
+    /// State of a resting pipe. Own paths do not rest.
     rest: Rest,
     resets: Resets,
     pub(crate) kind: Kind,

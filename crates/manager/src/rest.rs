@@ -1,4 +1,4 @@
-//! Rest of a pipe whose relay was lost while nothing moved: it is joined again when something does.
+//! A resting pipe: its relay was lost while nothing moved, and is joined again when something does.
 //!
 //! A network that forgets a connection before the kernel's keep-alive comes has it reset every four
 //! or eight minutes. Each new one wakes the helper's radio for nothing while another path works.
