@@ -1,8 +1,8 @@
 //! Estimates of a subflow at its sender: bytes on the way, throughput and delay of each hop.
 //!
-//! Facts come from three places: the kernel's view of the near hop ([`PathInfo`], from TCP_INFO),
-//! the far end's ACK counts, and reports of the helper on the hop that only it can see
-//! ([`FarReport`]). Each has an age; between facts an estimate is extrapolated by the throughput
+//! Facts come from four places: the kernel's view of the near hop ([`PathInfo`], from TCP_INFO),
+//! the far end's ACK counts, reports of the helper on the hop that only it can see ([`FarReport`]),
+//! and, until it reports, the round-trip time of the hello. Each has an age; between facts an estimate is extrapolated by the throughput
 //! (ADR 0007).
 
 mod average;
@@ -291,8 +291,7 @@ impl Estimator {
                 let part = at.since(t0).as_secs_f64() / t1.since(t0).as_secs_f64().max(1e-9);
                 a0 + ((a1 - a0) as f64 * part) as u64
             }
-            (Some(&(_, a)), None) => a.max(self.path.bytes_arrived.min(a)),
-            (None, Some(&(_, a))) => a,
+            (Some(&(_, a)), None) | (None, Some(&(_, a))) => a,
             (None, None) => 0,
         }
     }
