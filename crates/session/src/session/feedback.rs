@@ -20,8 +20,9 @@ const MOVES: Duration = Duration::from_millis(250);
 /// for as long after a relay was last used.
 const REPORTS_AFTER_DATA: Duration = Duration::from_millis(500);
 
-/// A helper's radio counts as busy last if it was busy until this long before the one that was:
-/// reports come every 100 ms, and wait in the pipe for up to about as long.
+/// The radio that was busy last is not known exactly: a helper's radio counts as the last one if it
+/// was busy at most this long before any other. Reports come every 100 ms, and wait in the pipe for
+/// up to about as long.
 const HELPER_GRACE: Duration = Duration::from_millis(250);
 
 /// A direct link counts as busy until this long after its own last data, since it may only pause:

@@ -27,8 +27,8 @@ const MAX_PROBES: u32 = 12;
 
 /// Pauses after which a waiting primary asks whether its paths work. Both lie within the tails of
 /// cellular radios, so that asking wakes none. After the second it asks only while an answer is
-/// awaited: TCP at a proxy whose paths were silent waits on for up to as long as they were. Most
-/// answers have arrived by then. From then on a path is kept by the keep-alive.
+/// awaited: after a silence, the proxy's TCP may wait for as long again before it retransmits the
+/// answer. Most answers have arrived by then. From then on a path is kept by the keep-alive.
 const ASK_AFTER: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(10)];
 
 /// A subflow that was idle for this long before it fell silent has more likely been forgotten by a
