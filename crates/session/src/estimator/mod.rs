@@ -416,8 +416,8 @@ impl Estimator {
         taken.saturating_sub(acked.saturating_add(drained as u64))
     }
 
-    /// PAD by the three published cases or, behind a helper, by the delay that it measured: none
-    /// until it has said one.
+    /// PAD by the three published cases or, behind a helper, by the delay that it measured, which
+    /// is zero until its first report.
     pub(crate) fn pad(
         &self,
         now: Timestamp,

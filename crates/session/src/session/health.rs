@@ -112,8 +112,8 @@ impl Watch<'_> {
     }
 
     /// Maximum silence of a subflow that owes something: four round trips cover a repair of lost
-    /// packets, two records' time and the ACK's own delay the usual interval. After an idle time
-    /// nothing lies before what is owed, and that is often little.
+    /// packets, two records' time and the ACK's own delay the usual interval. After an idle time no
+    /// queue delays the owed octets, which are often few.
     fn silence_allowed(&self, s: &Subflow) -> Duration {
         let rate = s.throughput(s.health.progress_at);
         let mut records = record_time(rate) * 2;
@@ -150,8 +150,8 @@ impl Watch<'_> {
         {
             return None;
         }
-        // Where no ACK comes at all, how far the others are is unknown: the path that brought them
-        // is the one that has failed.
+        // If no ACK comes at all, nothing is known of the other subflows either: the path that
+        // brought the ACKs has failed.
         let heard_since = |(on, at)| at > health.progress_at || on == s.id;
         if !self.last_ack.is_some_and(heard_since) {
             return None;
