@@ -1,5 +1,5 @@
-//! docs/security.md and docs/failure.md say what tests show: every row of a table with a column of
-//! tests names some, and these exist.
+//! References between documents, code and tests. Every row of docs/security.md and docs/failure.md
+//! names tests, and these exist; so does every record of docs/adr that a file cites.
 #![allow(clippy::unwrap_used)] // test code
 
 use std::collections::HashSet;
@@ -9,10 +9,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Names of all functions and modules of the workspace.
-fn names() -> HashSet<String> {
-    let mut names = HashSet::new();
-    let mut folders = vec![root().join("crates"), root().join("fuzz")];
+/// Files with one of these extensions in these folders of the repository.
+fn files(folders: &[&str], extensions: &[&str]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders: Vec<_> = folders.iter().map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
@@ -20,17 +20,37 @@ fn names() -> HashSet<String> {
                 if !path.ends_with("target") {
                     folders.push(path);
                 }
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                let words: Vec<&str> = text
-                    .split(|c: char| c != '_' && !c.is_alphanumeric())
-                    .collect();
-                let named = words.windows(2).filter(|w| matches!(w[0], "fn" | "mod"));
-                names.extend(named.map(|w| w[1].to_owned()));
+            } else if extensions
+                .iter()
+                .any(|&e| path.extension().is_some_and(|x| x == e))
+            {
+                files.push(path);
             }
         }
     }
+    files
+}
+
+/// Names of all functions and modules of the workspace.
+fn names() -> HashSet<String> {
+    let mut names = HashSet::new();
+    for path in files(&["crates", "fuzz"], &["rs"]) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let words: Vec<&str> = text
+            .split(|c: char| c != '_' && !c.is_alphanumeric())
+            .collect();
+        let named = words.windows(2).filter(|w| matches!(w[0], "fn" | "mod"));
+        names.extend(named.map(|w| w[1].to_owned()));
+    }
     names
+}
+
+/// Numbers of the records that a line cites: `adr/` or `ADR ` and four digits.
+fn cited_records(line: &str) -> impl Iterator<Item = &str> {
+    let after = ["adr/", "ADR "].into_iter();
+    let rests = after.flat_map(|mark| line.split(mark).skip(1));
+    let numbers = rests.filter_map(|rest| rest.get(..4));
+    numbers.filter(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Cells of a row of a table.
@@ -96,5 +116,32 @@ fn every_row_names_its_tests_and_they_exist() {
             violations.extend(unknown.map(|name| format!("{document}:{line}: there is no {name}")));
         }
     }
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+}
+
+#[test]
+fn every_cited_record_exists() {
+    let records: HashSet<String> = files(&["docs/adr"], &["md"])
+        .iter()
+        .filter_map(|path| path.file_name()?.to_str()?.get(..4).map(str::to_owned))
+        .collect();
+    let mut citing = files(
+        &["crates", "fuzz", "docs", "experiments", "dist"],
+        &["rs", "md", "toml", "sh"],
+    );
+    citing.extend(["ARCHITECTURE.md", "CHANGELOG.md"].map(|file| root().join(file)));
+    let (mut found, mut violations) = (0, Vec::new());
+    for path in citing {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (line, number) in text.lines().zip(1..) {
+            for record in cited_records(line) {
+                found += 1;
+                if !records.contains(record) {
+                    violations.push(format!("{}:{number}: no ADR {record}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(found > 50, "{found} citations");
     assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
