@@ -448,6 +448,11 @@ const TEXTS: &[(&str, &str)] = &[
     ("config", mpbond::config::example::PRIMARY),
     ("config", mpbond::config::example::HELPER),
     ("config", mpbond::config::example::PROXY),
+    (
+        "config",
+        "[[helper]]\nname = \"a\"\nid = \"A\"\n[[helper.pipe]]\naddress = \"discover\"\n\
+         [[helper.pipe]]\naddress = \"10.0.0.2:1\"\ninterface = \"b\"\nbackup = true\n",
+    ),
     ("policy", POLICY),
     (
         "policy",

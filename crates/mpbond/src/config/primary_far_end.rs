@@ -9,8 +9,12 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, value
 
 use super::primary::ProxyAddress;
 use super::primary_edit::{PrimaryEdit, parsed, rewrite, tables, tables_mut, text};
+use super::primary_helpers::numbered;
 use super::primary_links::{PATH, insert_links};
 use super::source::{ConfigError, Source};
+
+/// Sections of a helper's pipes, within that of the helper.
+const PIPE: &str = "pipe";
 
 /// A device that a primary calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +123,7 @@ fn add_far_end(
             if tables(helpers).any(|known| is_device(known, *id)) {
                 tables_mut(helpers)
                     .filter(|known| is_device(*known, *id))
-                    .for_each(|known| readdress(known, &address));
+                    .for_each(|known| readdress_helper(known, &address, interface.as_deref()));
                 return Ok(());
             }
             let mut helper = far_end(Some(name), &address, *id, prefix);
@@ -153,6 +157,22 @@ fn is_device(table: &dyn TableLike, id: DeviceId) -> bool {
     text(table, "id").is_some_and(|known| known.parse() == Ok(id))
 }
 
+/// Writes another address of a helper. Of several pipes, the one through the same interface gets
+/// it, else the first one, unless one of them has it already.
+fn readdress_helper(helper: &mut dyn TableLike, address: &str, interface: Option<&str>) {
+    let Some(list) = helper.get_mut(PIPE) else {
+        return readdress(helper, address);
+    };
+    let has = |pipe: &dyn TableLike| text(pipe, "address") == Some(address);
+    if tables(list).any(has) {
+        return;
+    }
+    let same = tables(list).position(|pipe| text(pipe, "interface") == interface);
+    if let Some(pipe) = tables_mut(list).nth(same.unwrap_or(0)) {
+        readdress(pipe, address);
+    }
+}
+
 /// Writes another address in the place of the one that is there, whose comment stays, or at the end
 /// of a list.
 fn readdress(table: &mut dyn TableLike, address: &str) {
@@ -175,25 +195,26 @@ fn readdress(table: &mut dyn TableLike, address: &str) {
     }
 }
 
+/// Names that a link may have: without a `name` it is called by one of the others.
+fn names(link: &dyn TableLike) -> impl Iterator<Item = String> {
+    let keys = ["name", "interface", "source", "address"].into_iter();
+    keys.filter_map(|key| text(link, key).map(str::to_owned))
+}
+
 /// The name; with a number where another link has it.
 fn unused(document: &DocumentMut, name: &str) -> String {
     let mut taken = vec!["direct".to_owned()];
     let lists = [PATH, "helper"].map(|list| document.get(list));
     for table in lists.into_iter().flatten().flat_map(tables) {
-        // A link without a name is called by one of the others.
-        let names = ["name", "interface", "source", "address"];
-        taken.extend(
-            names
-                .iter()
-                .filter_map(|k| text(table, k).map(str::to_owned)),
-        );
+        let pipes = table.get(PIPE).into_iter().flat_map(tables);
+        for (pipe, number) in pipes.zip(1..) {
+            taken.extend(names(pipe));
+            taken.extend(text(table, "name").map(|name| numbered(name, number)));
+        }
+        taken.extend(names(table));
     }
-    let with_number = |n: usize| match n {
-        1 => name.to_owned(),
-        n => format!("{name} {n}"),
-    };
     (1..)
-        .map(with_number)
+        .map(|number| numbered(name, number))
         .find(|candidate| !taken.contains(candidate))
         .unwrap_or_default()
 }
@@ -295,6 +316,44 @@ mod tests {
             &std::fs::metadata(&file.path).unwrap().permissions(),
         );
         assert_ne!(mode & 0o777, 0o600, "its owner's business");
+    }
+
+    /// One that is paired again gets its address where the network is the same.
+    #[test]
+    fn of_several_pipes_the_one_through_the_same_interface_gets_the_address() {
+        let pipes = "[[helper]]\nname = \"phone\"\nid = \"ID\"\n\
+            [[helper.pipe]]\naddress = \"10.0.0.2:4434\" # wifi\ninterface = \"wlan0\"\n\
+            [[helper.pipe]]\naddress = \"10.0.1.2:4434\"\ninterface = \"usb0\"\n";
+        let pipes = pipes.replace("ID", &id(2).to_string());
+        let paired = |address: &str, interface: Option<&str>| {
+            let file = File::new(Some(&(FULL.to_owned() + &pipes)));
+            let far = FarEnd::Helper {
+                name: "phone".to_owned(),
+                address: address.parse().unwrap(),
+                id: id(2),
+                interface: interface.map(str::to_owned),
+            };
+            let edit = PrimaryEdit::make(&file.path, &far, &[]).unwrap();
+            PrimaryConfig::load(&file.path).unwrap();
+            edit.is_change().then(|| file.text())
+        };
+        for (interface, old) in [
+            (Some("usb0"), "10.0.1.2:4434"),
+            (Some("wlan0"), "10.0.0.2:4434"),
+            (None, "10.0.0.2:4434"),
+        ] {
+            let text = paired("10.9.9.9:4434", interface).unwrap();
+            let expected = pipes.replace(old, "10.9.9.9:4434");
+            assert!(text.ends_with(&expected), "{interface:?}: {text}");
+        }
+        assert_eq!(paired("10.0.1.2:4434", None), None);
+
+        // Another helper's name is none of the pipes' either.
+        let file = File::new(Some(&(FULL.to_owned() + &pipes)));
+        PrimaryEdit::make(&file.path, &helper(3, "phone", "10.0.2.2:1"), &[]).unwrap();
+        let config = PrimaryConfig::load(&file.path).unwrap();
+        let names: Vec<_> = config.helpers.iter().map(|h| h.name.as_str()).collect();
+        assert_eq!(names, ["phone", "phone 2", "phone 3"]);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Form of a primary's configuration file, and its checks.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -14,11 +13,13 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::RESUME_FOR;
+use super::link_names::LinkNames;
 use super::place::{self, Role};
 use super::primary::{
-    FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
-    PrimaryConfig, ProxyAddress, ProxyRef, Transparent, TransparentMode, UdpPolicy,
+    FrontAddress, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig, ProxyAddress,
+    ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
+use super::primary_helpers::{HelperFile, helper_refs};
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, ResumeFor, Text};
 
@@ -78,18 +79,6 @@ struct PathFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HelperFile {
-    name: Option<Spanned<Text<Name>>>,
-    address: Option<Text<HelperAddress>>,
-    id: Option<Text<DeviceId>>,
-    interface: Option<Text<Interface>>,
-    source: Option<Text<IpAddr>>,
-    #[serde(default)]
-    backup: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct FrontFile {
     listen: Option<Spanned<Text<SocketAddr>>>,
     credentials: Option<String>,
@@ -133,19 +122,20 @@ impl PrimaryConfig {
                  Internet, and a [[helper]] for every device that lends its link",
             ));
         }
-        if file.path.len() + file.helper.len() > MAX_LINKS {
-            let problem = format_args!("at most {MAX_LINKS} paths and helpers");
+        let pipes: usize = file.helper.iter().map(|h| h.get_ref().pipes()).sum();
+        if file.path.len() + pipes > MAX_LINKS {
+            let problem = format_args!("at most {MAX_LINKS} paths and pipes to helpers");
             return Err(ConfigError::about_file(source.file, problem));
         }
         let bind_needed = file.path.len() > 1;
-        let mut names = Names::new(source);
+        let mut names = LinkNames::new(source);
         let mut paths = Vec::new();
         for path in file.path {
             paths.push(path_config(source, path, bind_needed, &mut names)?);
         }
         let mut helpers = Vec::new();
         for helper in file.helper {
-            helpers.push(helper_ref(source, helper, &mut names)?);
+            helpers.extend(helper_refs(source, helper, &mut names)?);
         }
         let transparent = match file.transparent {
             Some(t) if t.enabled.unwrap_or(true) => Some(transparent(source, t)?),
@@ -258,47 +248,11 @@ fn proxy_addresses(
     }
 }
 
-/// Names of links, which status and results show.
-struct Names<'a> {
-    source: &'a Source<'a>,
-    lines: HashMap<String, std::ops::Range<usize>>,
-}
-
-impl<'a> Names<'a> {
-    fn new(source: &'a Source<'a>) -> Self {
-        Self {
-            source,
-            lines: HashMap::new(),
-        }
-    }
-
-    fn add(
-        &mut self,
-        key: &str,
-        name: &str,
-        span: std::ops::Range<usize>,
-    ) -> Result<(), ConfigError> {
-        if let Some(first) = self.lines.get(name) {
-            let line = self.source.line(first.start);
-            return Err(self.source.wrong(
-                span,
-                key,
-                format_args!(
-                    "\"{name}\" is the name of the link in line {line} already; \
-                     every path and helper needs a name of its own"
-                ),
-            ));
-        }
-        self.lines.insert(name.to_owned(), span);
-        Ok(())
-    }
-}
-
 fn path_config(
     source: &Source<'_>,
     path: Spanned<PathFile>,
     bind_needed: bool,
-    names: &mut Names<'_>,
+    names: &mut LinkNames<'_>,
 ) -> Result<PathConfig, ConfigError> {
     let span = path.span();
     let path = path.into_inner();
@@ -330,46 +284,6 @@ fn path_config(
             None => Vec::new(),
         },
         backup: path.backup,
-    })
-}
-
-fn helper_ref(
-    source: &Source<'_>,
-    helper: Spanned<HelperFile>,
-    names: &mut Names<'_>,
-) -> Result<HelperRef, ConfigError> {
-    let span = helper.span();
-    let helper = helper.into_inner();
-    let Some(Text(address)) = helper.address else {
-        return Err(source.wrong(
-            span,
-            "helper.address",
-            "missing: write the helper's address and port on the network that you share, \
-             such as \"192.168.49.2:4434\", or \"discover\"",
-        ));
-    };
-    let Some(Text(id)) = helper.id else {
-        return Err(source.wrong(
-            span,
-            "helper.id",
-            "missing: run `mpbond id` on the helper and write what it prints",
-        ));
-    };
-    let (name, span) = match helper.name {
-        Some(name) => (name.get_ref().0.0.clone(), name.span()),
-        None => match address {
-            HelperAddress::At(address) => (address.to_string(), span),
-            HelperAddress::Discover => (format!("helper {}", id.short()), span),
-        },
-    };
-    names.add("helper.name", &name, span)?;
-    Ok(HelperRef {
-        name,
-        address,
-        id,
-        interface: helper.interface.map(|t| t.0.0),
-        source: helper.source.map(|t| t.0),
-        backup: helper.backup,
     })
 }
 

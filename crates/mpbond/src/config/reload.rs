@@ -11,7 +11,7 @@ const APPLIED: &str = "`mpbond reload` applies a change.";
 /// Result of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Keys whose change applies now; of paths and helpers each, with the kind of change.
+    /// Keys whose change applies now; of paths and pipes to helpers each, with the kind of change.
     pub applied: Vec<String>,
     /// Keys and sections whose change applies at the next start.
     pub restart: Vec<String>,
@@ -237,7 +237,7 @@ impl Reload for ProxyConfig {
 /// Sentence about a key of a primary in its reference; empty where a change needs a restart.
 pub(super) fn of_primary(header: &str, key: &str) -> &'static str {
     match (header, key) {
-        ("[[path]]" | "[[helper]]", _) | ("", "on_proxy_loss") => APPLIED,
+        ("[[path]]" | "[[helper]]" | "[[helper.pipe]]", _) | ("", "on_proxy_loss") => APPLIED,
         _ => "",
     }
 }

@@ -122,6 +122,39 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:4: helper.address: missing: write the helper's address",
         ),
         (
+            "PROXY[[helper]]\nid = \"ID\"\nbackup = false\n[[helper.pipe]]\naddress = \"discover\"\n",
+            "c.toml:6: helper.backup: this helper has [[helper.pipe]] sections: move the key",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\npipe = []\n",
+            "c.toml:4: helper.address: missing: write the helper's address",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\n[[helper.pipe]]\ninterface = \"wlan0\"\n",
+            "c.toml:6: helper.pipe.address: missing: write the helper's address",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\n[[helper.pipe]]\nkind = \"tcp\"\n",
+            "c.toml:7: helper.pipe.kind: unknown key; allowed here are name, address, interface, \
+             source, backup",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\n[[helper.pipe]]\naddress = \"10.0.0.2:4434\"\n\
+             [[helper.pipe]]\nname = \"b\"\naddress = \"10.0.0.2:4434\"\nbackup = true\n",
+            "c.toml:8: helper.pipe: the same way as \"10.0.0.2:4434\": pipes to one helper differ",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\nname = \"LONG\"\n[[helper.pipe]]\naddress = \"discover\"\n\
+             [[helper.pipe]]\naddress = \"10.0.0.2:4434\"\n",
+            "c.toml:9: helper.pipe.name: missing: \"LONG 2\" is too long for a name",
+        ),
+        (
+            "PROXY[[path]]\nname = \"phone 2\"\n[[helper]]\nid = \"ID\"\nname = \"phone\"\n\
+             [[helper.pipe]]\naddress = \"10.0.0.2:4434\"\n\
+             [[helper.pipe]]\naddress = \"10.0.1.2:4434\"\n",
+            "c.toml:11: helper.pipe.name: \"phone 2\" is the name of the link in line 5 already",
+        ),
+        (
             "PROXY[[path]]\n[transparent]\nmode = \"tun\"\n",
             "c.toml:6: transparent.mode: \"tun\" is not allowed; allowed are redirect, tproxy",
         ),
@@ -158,9 +191,11 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:2: identity: duplicate key",
         ),
     ] {
+        let long = "n".repeat(64);
+        let (text, expected) = (text.replace("LONG", &long), expected.replace("LONG", &long));
         let error = primary_error(&text.replace("PROXY", PROXY));
         assert!(
-            error.starts_with(expected),
+            error.starts_with(&expected),
             "{text:?} gave\n  {error}\nwhere this was expected:\n  {expected}"
         );
     }
@@ -312,6 +347,41 @@ fn a_proxy_has_one_address_or_several() {
     assert_eq!(config.proxy.fixed().count(), 2);
     assert_eq!(config.proxy.fallback_port, Some(443));
     assert_eq!(load("\"203.0.113.1:4433\"").proxy.addresses.len(), 1);
+}
+
+/// A pipe is the same link in either form, and has the name of its helper.
+#[test]
+fn a_pipe_is_described_in_the_section_of_its_helper_or_in_its_own() {
+    let load = |helper: &str| {
+        let text = format!("{PROXY}[[helper]]\nname = \"phone\"\nid = \"ID\"\n{helper}");
+        with(&text, PrimaryConfig::load).unwrap().helpers
+    };
+    let keys = "address = \"10.0.0.2:4434\"\ninterface = \"wlan0\"\nbackup = true\n";
+    let one = load(keys);
+    assert_eq!(one, load(&format!("[[helper.pipe]]\n{keys}")));
+    let several = load(&format!(
+        "[[helper.pipe]]\n{keys}[[helper.pipe]]\naddress = \"discover\"\n\
+         [[helper.pipe]]\nname = \"phone usb\"\naddress = \"10.0.0.2:4434\"\n"
+    ));
+    assert_eq!(several[..1], one);
+    let names: Vec<_> = several.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["phone", "phone 2", "phone usb"]);
+    assert!(several.iter().all(|pipe| pipe.id == one[0].id));
+    assert_eq!(several[1].address, HelperAddress::Discover);
+    assert!(several[2].interface.is_none() && !several[2].backup);
+}
+
+#[test]
+fn pipes_count_as_links_of_which_there_are_16() {
+    let pipes = |count: usize| {
+        let pipe = |n| format!("[[helper.pipe]]\naddress = \"10.0.0.{n}:4434\"\n");
+        let pipes: String = (1..=count).map(pipe).collect();
+        format!("{PROXY}[[path]]\n[[helper]]\nid = \"ID\"\n{pipes}")
+    };
+    let config = with(&pipes(15), PrimaryConfig::load).unwrap();
+    assert_eq!(config.helpers.len(), 15);
+    let error = primary_error(&pipes(16));
+    assert_eq!(error, "c.toml: at most 16 paths and pipes to helpers");
 }
 
 #[test]

@@ -31,10 +31,10 @@ use crate::rate_limited_log::{Line, PeerLog};
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::SandboxStatus;
 
-/// Limits of control connections, in total and per primary: one in use, and dead ones that the
-/// helper has not detected yet.
+/// Limits of control connections, in total and per primary: one in use for each pipe, and dead ones
+/// that the helper has not detected yet. Four pipes can be lost and come back at once.
 const MAX_CONTROLS: usize = 64;
-const MAX_CONTROLS_EACH: usize = 4;
+const MAX_CONTROLS_EACH: usize = 8;
 
 /// Limits of relays, promised ones included, in total and per primary: a session has no more
 /// subflows.

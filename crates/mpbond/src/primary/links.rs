@@ -1,9 +1,10 @@
 //! The own paths and helpers of a primary, which a reload may change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use mpbond_manager::{Link, LinkId};
+use mpbond_net::DeviceId;
 use mpbond_session::HelperId;
 
 use crate::config::{HelperRef, PathConfig, PrimaryConfig};
@@ -51,8 +52,9 @@ impl LinkConfig {
 #[derive(Default)]
 pub(super) struct Links {
     by_id: BTreeMap<LinkId, Rc<LinkConfig>>,
-    /// Number of the next helper.
-    next_helper: u32,
+    /// Numbers of the helpers that have been configured since the start. Pipes to one device have
+    /// one number, and a reload keeps it.
+    helpers: HashMap<DeviceId, HelperId>,
 }
 
 impl Links {
@@ -95,14 +97,47 @@ impl Links {
                 backup: path.backup,
                 ..Link::path(&path.name)
             },
-            LinkConfig::Pipe(helper) => {
-                let id = HelperId(self.next_helper);
-                self.next_helper = self.next_helper.wrapping_add(1);
+            LinkConfig::Pipe(pipe) => {
+                let next = u32::try_from(self.helpers.len()).unwrap_or(u32::MAX);
+                let helper = *self.helpers.entry(pipe.id).or_insert(HelperId(next));
                 Link {
-                    backup: helper.backup,
-                    ..Link::pipe(&helper.name, id)
+                    backup: pipe.backup,
+                    ..Link::pipe(&pipe.name, helper)
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::HelperAddress;
+
+    fn pipe(name: &str, device: u8) -> HelperRef {
+        HelperRef {
+            name: name.to_owned(),
+            address: HelperAddress::Discover,
+            id: DeviceId::from_bytes([device; 32]),
+            interface: None,
+            source: None,
+            backup: false,
+        }
+    }
+
+    #[test]
+    fn pipes_to_one_device_have_one_helper_number_also_after_a_reload() {
+        let mut links = Links::default();
+        let mut helper = |pipe: HelperRef| links.setup(&LinkConfig::Pipe(pipe)).helper;
+        assert_eq!(helper(pipe("phone wifi", 1)), Some(HelperId(0)));
+        assert_eq!(helper(pipe("tablet", 2)), Some(HelperId(1)));
+        assert_eq!(helper(pipe("phone usb", 1)), Some(HelperId(0)));
+        // A link that a reload has changed is set up anew.
+        let changed = HelperRef {
+            backup: true,
+            ..pipe("phone wifi", 1)
+        };
+        assert_eq!(helper(changed), Some(HelperId(0)));
+        assert_eq!(helper(pipe("watch", 3)), Some(HelperId(2)));
     }
 }

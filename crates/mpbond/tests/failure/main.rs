@@ -41,6 +41,7 @@ mod old_tls;
 mod origin;
 mod own_addresses;
 mod own_names;
+mod pipes;
 mod portal;
 mod proxy_addresses;
 mod proxy_names;

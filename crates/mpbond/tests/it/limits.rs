@@ -162,14 +162,14 @@ async fn control_connections_of_one_primary() {
     let one = Identity::generate().unwrap();
     let other = Identity::generate().unwrap();
     let mut kept = Vec::new();
-    for token in 0..4 {
+    for token in 0..8 {
         let mut control = control(listen, id, &one).await;
         control.send(&Message::Ping { token }).await.unwrap();
         assert_eq!(answer(&mut control).await, Message::Pong { token });
         kept.push(control);
     }
-    let mut fifth = control(listen, id, &one).await;
-    let told = answer(&mut fifth).await;
+    let mut ninth = control(listen, id, &one).await;
+    let told = answer(&mut ninth).await;
     assert!(matches!(told, Message::Bye { .. }), "{told:?}");
     let mut another = control(listen, id, &other).await;
     another.send(&Message::Ping { token: 9 }).await.unwrap();

@@ -4,6 +4,8 @@
 //! Tests compare it with the parsers (`*File`): every key that they accept is here and no other,
 //! and a default that is written as a value is the one in effect.
 
+mod primary_links;
+
 use mpbond_command::{FileKey, FilePage, FileSection, KeyDefault};
 
 use super::{example, reload};
@@ -126,13 +128,6 @@ const RESUME_FOR: FileKey = FileKey {
               reset. The shorter one of primary and proxy counts.",
 };
 
-const BACKUP: FileKey = FileKey {
-    name: "backup",
-    values: "true or false",
-    default: KeyDefault::Value("false"),
-    meaning: "Whether data goes this way only when no other way works.",
-};
-
 const PRIMARY: FilePage = FilePage {
     name: "mpbond-primary.toml",
     about: "configuration of an mpbond primary",
@@ -209,77 +204,9 @@ const PRIMARY: FilePage = FilePage {
                 },
             ],
         },
-        FileSection {
-            header: "[[path]]",
-            about: "A link of this device to the Internet; one section for each. Paths and helpers \
-                    are at most 16 together.",
-            keys: &[
-                FileKey {
-                    name: "name",
-                    values: "text of 1 to 64 octets",
-                    default: KeyDefault::Words("the interface, the source address, or `direct`"),
-                    meaning: "Name in status and logs. No other path or helper may have it.",
-                },
-                FileKey {
-                    name: "interface",
-                    values: "name of a network interface",
-                    default: KeyDefault::Words("none: routes decide"),
-                    meaning: "Interface that connections on this path are bound to. With more than \
-                              one `[[path]]`, each needs `interface` or `source`.",
-                },
-                FileKey {
-                    name: "source",
-                    values: "IP address",
-                    default: KeyDefault::Words("none"),
-                    meaning: "Local address that connections on this path are bound to.",
-                },
-                FileKey {
-                    name: "proxy",
-                    values: "address and port, host name and port, or a list of them",
-                    default: KeyDefault::Words("`address` of `[proxy]`"),
-                    meaning: "Addresses of the proxy on this path, 1 to 8.",
-                },
-                BACKUP,
-            ],
-        },
-        FileSection {
-            header: "[[helper]]",
-            about: "A device that lends its link; one section for each.",
-            keys: &[
-                FileKey {
-                    name: "name",
-                    values: "text of 1 to 64 octets",
-                    default: KeyDefault::Words("the address, or the beginning of the id"),
-                    meaning: "Name in status and logs. No other path or helper may have it.",
-                },
-                FileKey {
-                    name: "address",
-                    values: "address and port, or \"discover\"",
-                    default: KeyDefault::Required,
-                    meaning: "Where the helper listens, on the network that both devices share. \
-                              `discover`: it is looked for there, by its announcements.",
-                },
-                FileKey {
-                    name: "id",
-                    values: "device id",
-                    default: KeyDefault::Required,
-                    meaning: "Id of the helper, as `mpbond id` prints it there.",
-                },
-                FileKey {
-                    name: "interface",
-                    values: "name of a network interface",
-                    default: KeyDefault::Words("none: routes decide"),
-                    meaning: "Interface that connections to the helper are bound to.",
-                },
-                FileKey {
-                    name: "source",
-                    values: "IP address",
-                    default: KeyDefault::Words("none"),
-                    meaning: "Local address that connections to the helper are bound to.",
-                },
-                BACKUP,
-            ],
-        },
+        primary_links::PATH,
+        primary_links::HELPER,
+        primary_links::PIPE,
         FileSection {
             header: "[socks5]",
             about: "SOCKS5 server for applications; without `credentials` it serves SOCKS 4 and 4A, \

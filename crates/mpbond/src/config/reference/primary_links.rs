@@ -1,0 +1,113 @@
+//! Sections of a primary's configuration about its links: own paths, helpers and pipes to them.
+
+use mpbond_command::{FileKey, FileSection, KeyDefault};
+
+const BACKUP: FileKey = FileKey {
+    name: "backup",
+    values: "true or false",
+    default: KeyDefault::Value("false"),
+    meaning: "Whether data goes this way only when no other way works.",
+};
+
+pub(super) const PATH: FileSection = FileSection {
+    header: "[[path]]",
+    about: "A link of this device to the Internet; one section for each. Paths and pipes to \
+            helpers are at most 16 together.",
+    keys: &[
+        FileKey {
+            name: "name",
+            values: "text of 1 to 64 octets",
+            default: KeyDefault::Words("the interface, the source address, or `direct`"),
+            meaning: "Name in status and logs. No other path or pipe may have it.",
+        },
+        FileKey {
+            name: "interface",
+            values: "name of a network interface",
+            default: KeyDefault::Words("none: routes decide"),
+            meaning: "Interface that connections on this path are bound to. With more than \
+                      one `[[path]]`, each needs `interface` or `source`.",
+        },
+        FileKey {
+            name: "source",
+            values: "IP address",
+            default: KeyDefault::Words("none"),
+            meaning: "Local address that connections on this path are bound to.",
+        },
+        FileKey {
+            name: "proxy",
+            values: "address and port, host name and port, or a list of them",
+            default: KeyDefault::Words("`address` of `[proxy]`"),
+            meaning: "Addresses of the proxy on this path, 1 to 8.",
+        },
+        BACKUP,
+    ],
+};
+
+const ADDRESS: FileKey = FileKey {
+    name: "address",
+    values: "address and port, or \"discover\"",
+    default: KeyDefault::Required,
+    meaning: "Where the helper listens, on the network that both devices share. `discover`: it is \
+              looked for there, by its announcements.",
+};
+
+const INTERFACE: FileKey = FileKey {
+    name: "interface",
+    values: "name of a network interface",
+    default: KeyDefault::Words("none: routes decide"),
+    meaning: "Interface that connections to the helper are bound to.",
+};
+
+const SOURCE: FileKey = FileKey {
+    name: "source",
+    values: "IP address",
+    default: KeyDefault::Words("none"),
+    meaning: "Local address that connections to the helper are bound to.",
+};
+
+pub(super) const HELPER: FileSection = FileSection {
+    header: "[[helper]]",
+    about: "A device that lends its link; one section for each. `address`, `interface`, `source` \
+            and `backup` describe the pipe to it; several pipes have sections `[[helper.pipe]]` \
+            instead.",
+    keys: &[
+        FileKey {
+            name: "name",
+            values: "text of 1 to 64 octets",
+            default: KeyDefault::Words("the address, or the beginning of the id"),
+            meaning: "Name in status and logs. No other path or pipe may have it.",
+        },
+        ADDRESS,
+        FileKey {
+            name: "id",
+            values: "device id",
+            default: KeyDefault::Required,
+            meaning: "Id of the helper, as `mpbond id` prints it there.",
+        },
+        INTERFACE,
+        SOURCE,
+        BACKUP,
+    ],
+};
+
+pub(super) const PIPE: FileSection = FileSection {
+    header: "[[helper.pipe]]",
+    about: "One of several pipes to the helper whose `[[helper]]` section is above, such as one \
+            over WiFi and one over USB; one section for each. All of them are in use at the same \
+            time, and share the helper's link to the Internet.",
+    keys: &[
+        FileKey {
+            name: "name",
+            values: "text of 1 to 64 octets",
+            default: KeyDefault::Words(
+                "the name of the helper, with a number from the second pipe on; without that name, \
+                 as in `[[helper]]`",
+            ),
+            meaning: "Name in status and logs. No other path or pipe may have it.",
+        },
+        ADDRESS,
+        INTERFACE,
+        SOURCE,
+        BACKUP,
+    ],
+};
