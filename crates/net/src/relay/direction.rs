@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::net::{Shutdown, shutdown};
 use socket2::SockRef;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use super::hop::Hop;
 use super::kernel_pipe::KernelPipe;
 use super::ring::Ring;
 use super::stats::Budget;
@@ -72,6 +72,8 @@ pub(super) struct Direction {
     sink_full: bool,
     /// The last turn ended before the source was empty.
     unfinished: bool,
+    /// Bytes from the source are dropped.
+    discards: bool,
     /// Upper bound of the source's receive buffer in bytes.
     source_window_bytes: u64,
     /// Part of the bound reserved for the source's receive buffer, with a margin for its growth
@@ -87,7 +89,11 @@ pub(super) struct Direction {
 enum Splicing {
     Unknown,
     Pays,
-    CostsUntil { read_bytes: u64 },
+    CostsUntil {
+        read_bytes: u64,
+    },
+    /// One of the sockets is not TCP.
+    Never,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -114,17 +120,22 @@ pub(super) struct Moved {
 }
 
 impl Direction {
-    pub(super) fn new(bound_bytes: u64) -> Self {
+    /// One that splices if both sockets are TCP.
+    pub(super) fn new(bound_bytes: u64, over_tcp: bool) -> Self {
         Self {
             bound_bytes,
             ring: Ring::default(),
             kernel_pipe: None,
-            splicing: Splicing::Unknown,
+            splicing: match over_tcp {
+                true => Splicing::Unknown,
+                false => Splicing::Never,
+            },
             read_bytes: 0,
             source_ended: false,
             finished: false,
             sink_full: false,
             unfinished: true,
+            discards: false,
             source_window_bytes: u64::MAX,
             reserved_bytes: bound_bytes,
             source_buffer_bytes: 0,
@@ -143,6 +154,17 @@ impl Direction {
         self.finished
     }
 
+    /// Drops what is held and what the source still sends, since the sink takes no more.
+    pub(super) fn discard(&mut self) {
+        if !self.discards {
+            self.discards = true;
+            self.ring = Ring::default();
+            self.kernel_pipe = None;
+            self.sink_full = false;
+            self.unfinished = true;
+        }
+    }
+
     fn in_kernel_pipe(&self) -> u64 {
         self.kernel_pipe.as_ref().map_or(0, KernelPipe::bytes)
     }
@@ -152,8 +174,8 @@ impl Direction {
     pub(super) fn poll_turn(
         &mut self,
         cx: &mut Context<'_>,
-        source: &TcpStream,
-        sink: &TcpStream,
+        source: &impl Hop,
+        sink: &impl Hop,
         budget: Option<&Budget>,
     ) -> Poll<Result<Moved, Halt>> {
         let failed = |end| move |e| Halt::Failed(end, e);
@@ -205,10 +227,10 @@ impl Direction {
     ///
     /// While the buffer is empty there is always a little room: the sink has accepted everything,
     /// so no event of the sink would wake the task.
-    fn room_bytes(&self, sink: &TcpStream) -> io::Result<u64> {
+    fn room_bytes(&self, sink: &impl Hop) -> io::Result<u64> {
         let held = self.held_bytes();
         let limit = self.bound_bytes.saturating_sub(self.reserved_bytes);
-        let room = limit.saturating_sub(held + tcp::unsent_bytes(sink)?);
+        let room = limit.saturating_sub(held + sink.unsent_bytes()?);
         Ok(if held == 0 {
             room.max(LEAST_ROOM_BYTES)
         } else {
@@ -216,14 +238,14 @@ impl Direction {
         })
     }
 
-    fn is_at_bound(&self, sink: &TcpStream) -> io::Result<bool> {
+    fn is_at_bound(&self, sink: &impl Hop) -> io::Result<bool> {
         Ok(self.held_bytes() > 0 && self.room_bytes(sink)? == 0)
     }
 
     fn turn(
         &mut self,
-        source: &TcpStream,
-        sink: &TcpStream,
+        source: &impl Hop,
+        sink: &impl Hop,
         budget: Option<&Budget>,
     ) -> Result<Moved, Halt> {
         let mut moved = Moved::default();
@@ -265,7 +287,7 @@ impl Direction {
     }
 
     /// Writes buffered bytes to the sink, oldest first.
-    fn drain(&mut self, sink: &TcpStream) -> io::Result<u64> {
+    fn drain(&mut self, sink: &impl Hop) -> io::Result<u64> {
         let mut written = 0;
         if self.sink_full {
             return Ok(0);
@@ -281,14 +303,8 @@ impl Direction {
         }
         while !self.ring.front().is_empty() {
             let front = self.ring.front();
-            let write = || {
-                Ok(send(
-                    sink,
-                    front,
-                    SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-                )?)
-            };
-            match attempt(sink, Interest::WRITABLE, Some(front.len()), write)? {
+            let asked = Some(front.len());
+            match attempt(sink, Interest::WRITABLE, asked, || sink.send(front))? {
                 Some(n) => {
                     self.ring.consume(n);
                     written += n as u64;
@@ -305,7 +321,7 @@ impl Direction {
     /// Reads up to `room` bytes from the source, by splicing or copying, whichever is cheaper. In
     /// mid-turn while batching, a small remainder is left until the next tick: copying it would
     /// keep the following bytes from being spliced.
-    fn fill(&mut self, source: &TcpStream, room: u64, mid_turn: bool) -> io::Result<Filled> {
+    fn fill(&mut self, source: &impl Hop, room: u64, mid_turn: bool) -> io::Result<Filled> {
         // Bytes in the ring must be written first, so splicing waits until the ring is empty.
         if self.ring.bytes() == 0 && room >= SPLICE_FROM_BYTES && self.splicing_may_pay() {
             let waiting = tcp::receive_queue_bytes(source)?;
@@ -346,7 +362,9 @@ impl Direction {
                 })
             }
             Some(n) => {
-                self.ring.filled(n);
+                if !self.discards {
+                    self.ring.filled(n);
+                }
                 Ok(Filled {
                     bytes: n as u64,
                     source_is_empty: n < len,
@@ -360,7 +378,7 @@ impl Direction {
     }
 
     /// `None` when the pipe has no slot left.
-    fn splice_in(&mut self, source: &TcpStream, len: u64) -> io::Result<Option<u64>> {
+    fn splice_in(&mut self, source: &impl Hop, len: u64) -> io::Result<Option<u64>> {
         let pipe = match &mut self.kernel_pipe {
             Some(pipe) => pipe,
             none => none.insert(KernelPipe::new()?),
@@ -395,7 +413,7 @@ impl Direction {
         {
             self.splicing = Splicing::Unknown;
         }
-        !matches!(self.splicing, Splicing::CostsUntil { .. })
+        matches!(self.splicing, Splicing::Unknown | Splicing::Pays)
     }
 
     /// Updates the bound of the source's receive buffer: its size, or the window announced to the
@@ -403,21 +421,32 @@ impl Direction {
     ///
     /// [`super::limit_receive_buffer`] fixes the size where the system allows. Otherwise the kernel
     /// enlarges the buffer with the rate, so keeping the bound takes a check after every read.
-    fn watch_buffer(&mut self, source: &TcpStream) -> io::Result<()> {
+    ///
+    /// Bytes that wait in a Unix socket are charged to their sender, within its send buffer.
+    fn watch_buffer<S: Hop>(&mut self, source: &S) -> io::Result<()> {
+        if !S::IS_TCP {
+            self.reserved_bytes = 0;
+            return Ok(());
+        }
         let buffer = SockRef::from(source).recv_buffer_size()? as u64;
         let most = self.bound_bytes / 4 * 3;
         if buffer == self.source_buffer_bytes && self.source_window_bytes <= most {
             return Ok(());
         }
         self.source_buffer_bytes = buffer;
-        let open = tcp::TcpInfo::read(source)?.rcv_wnd_bytes.unwrap_or(0);
+        let open = source.tcp_info()?.and_then(|info| info.rcv_wnd_bytes);
+        let open = open.unwrap_or(0);
         self.source_window_bytes = buffer.min(most).max(open);
         self.reserved_bytes = self.source_window_bytes + self.bound_bytes / 8;
         Ok(())
     }
 
     /// Starts batching when wake-ups are frequent, ends it when ticks find few bytes.
-    fn adapt(&mut self, source: &TcpStream, read: u64, ticked: bool) -> io::Result<()> {
+    fn adapt<S: Hop>(&mut self, source: &S, read: u64, ticked: bool) -> io::Result<()> {
+        if !S::IS_TCP {
+            // Without SO_RCVLOWAT every arrival is an event anyway.
+            return Ok(());
+        }
         let now = Instant::now();
         match &mut self.batching {
             Batching::Off {
@@ -461,7 +490,7 @@ struct Filled {
 /// ready" may be wrong. The cache is still updated: readiness is cleared after a call that would
 /// block or moved less than `asked`.
 fn attempt(
-    socket: &TcpStream,
+    socket: &impl Hop,
     interest: Interest,
     asked: Option<usize>,
     mut call: impl FnMut() -> io::Result<usize>,

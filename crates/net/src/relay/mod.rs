@@ -9,8 +9,13 @@
 //! pipe and no late window updates wake the helper's radio.
 //!
 //! Half-close and reset are forwarded. An idle relay causes no wake-ups.
+//!
+//! A pipe may be a Unix socket. Bytes are then copied, and every arrival causes a wake-up. Such a
+//! pipe has no half-close, and its reset looks like its end: when it has ended, what came up is
+//! delivered, and what is held for it or still comes down is dropped.
 
 mod direction;
+mod hop;
 mod kernel_pipe;
 mod ring;
 mod sojourn;
@@ -28,8 +33,10 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use crate::pipe::PipeStream;
 use crate::tcp;
 use direction::{Direction, End, Halt};
+use hop::Hop;
 pub use stats::{Budget, RelayHandle, RelayStats};
 use stats::{Shared, Sockets};
 
@@ -72,7 +79,8 @@ pub enum RelaySide {
 /// Outcome of a relay.
 #[derive(Debug)]
 pub enum RelayEnd {
-    /// Both sides finished sending, and all bytes were delivered.
+    /// Both sides finished sending, and all bytes were delivered; except those for a pipe that was
+    /// no TCP connection and had ended.
     Finished,
     /// One side failed; the other was reset.
     Failed {
@@ -100,11 +108,16 @@ impl Relay {
     ///
     /// # Errors
     /// When a socket option cannot be set.
-    pub fn new(pipe: TcpStream, hs: TcpStream, mut options: RelayOptions) -> io::Result<Self> {
+    pub fn new(
+        pipe: impl Into<PipeStream>,
+        hs: TcpStream,
+        mut options: RelayOptions,
+    ) -> io::Result<Self> {
+        let pipe = pipe.into();
         options.bound_bytes = options.bound_bytes.max(MIN_BOUND_BYTES);
         // An unlimited send buffer could hold more than the bound.
         let unsent = u32::try_from(options.bound_bytes / 4).unwrap_or(u32::MAX);
-        for socket in [&pipe, &hs] {
+        for socket in pipe.tcp().into_iter().chain([&hs]) {
             let s = SockRef::from(socket);
             s.set_tcp_nodelay(true)?;
             s.set_tcp_notsent_lowat(unsent)?;
@@ -131,7 +144,8 @@ impl Relay {
     pub async fn run(self) -> RelayEnd {
         let end = self.carry().await;
         if !matches!(end, RelayEnd::Finished) {
-            for socket in [&self.sockets.pipe, &self.sockets.hs] {
+            let Sockets { pipe, hs } = &*self.sockets;
+            for socket in pipe.tcp().into_iter().chain([hs]) {
                 // Closing then resets this side, as happened to the other.
                 let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
             }
@@ -140,9 +154,16 @@ impl Relay {
     }
 
     async fn carry(&self) -> RelayEnd {
-        let Sockets { pipe, hs } = &*self.sockets;
-        let mut down = Direction::new(self.options.bound_bytes);
-        let mut up = Direction::new(self.options.bound_bytes);
+        match &self.sockets.pipe {
+            PipeStream::Tcp(pipe) => self.carry_over(pipe).await,
+            PipeStream::Unix(pipe) => self.carry_over(pipe).await,
+        }
+    }
+
+    async fn carry_over<P: Hop>(&self, pipe: &P) -> RelayEnd {
+        let hs = &self.sockets.hs;
+        let mut down = Direction::new(self.options.bound_bytes, P::IS_TCP);
+        let mut up = Direction::new(self.options.bound_bytes, P::IS_TCP);
         let mut stop = pin!(self.shared.stop.notified());
         let mut pipe_failure = pin!(failure(pipe));
         let mut hs_failure = pin!(failure(hs));
@@ -160,19 +181,20 @@ impl Relay {
                 let side = RelaySide::HsPath;
                 return Poll::Ready(RelayEnd::Failed { side, error });
             }
-            self.poll_both(cx, &mut down, &mut up)
+            self.poll_both(cx, pipe, &mut down, &mut up)
         })
         .await
     }
 
-    fn poll_both(
+    fn poll_both<P: Hop>(
         &self,
         cx: &mut Context<'_>,
+        pipe: &P,
         down: &mut Direction,
         up: &mut Direction,
     ) -> Poll<RelayEnd> {
         use RelaySide::{HsPath, Pipe};
-        let Sockets { pipe, hs } = &*self.sockets;
+        let hs = &self.sockets.hs;
         let budget = self.options.budget.as_deref();
         let shared = &*self.shared;
         for _ in 0..PASSES {
@@ -183,6 +205,14 @@ impl Relay {
                     if moved.read > 0 {
                         shared.hs_byte_came_down();
                     }
+                    true
+                }
+                // Its peer has closed it; what came up is still to be read.
+                Poll::Ready(Err(Halt::Failed(End::Sink, e)))
+                    if !P::IS_TCP && e.kind() == io::ErrorKind::BrokenPipe =>
+                {
+                    down.discard();
+                    shared.held_down.store(0, Relaxed);
                     true
                 }
                 Poll::Ready(Err(halt)) => return Poll::Ready(ended(halt, HsPath, Pipe)),
@@ -200,8 +230,12 @@ impl Relay {
                 Poll::Ready(Err(halt)) => return Poll::Ready(ended(halt, Pipe, HsPath)),
                 Poll::Pending => false,
             };
+            if !P::IS_TCP && up.is_finished() {
+                down.discard();
+                shared.held_down.store(0, Relaxed);
+            }
             if went_down || went_up {
-                shared.stamp(&self.sockets);
+                shared.stamp(pipe, hs);
             }
             if down.is_finished() && up.is_finished() {
                 return Poll::Ready(RelayEnd::Finished);
@@ -246,7 +280,7 @@ fn system_recv_buffer_limit() -> u64 {
 
 /// Completes when the socket has failed; detects a reset even while the socket is neither read nor
 /// written.
-async fn failure(socket: &TcpStream) -> io::Error {
+async fn failure(socket: &impl Hop) -> io::Error {
     if let Err(e) = socket.ready(Interest::ERROR).await {
         return e;
     }

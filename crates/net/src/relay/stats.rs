@@ -9,8 +9,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::hop::Hop;
 use super::sojourn::Sojourn;
 use crate::control::{RelayReport, RequestId};
+use crate::pipe::PipeStream;
 use crate::tcp::{self, TcpInfo};
 
 /// Remaining bytes of `max_bytes_per_month`, shared by all relays of a helper.
@@ -52,7 +54,7 @@ const QUIET: Duration = Duration::from_millis(300);
 /// The two sockets of a relay.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    pub pipe: TcpStream,
+    pub pipe: PipeStream,
     pub hs: TcpStream,
 }
 
@@ -96,8 +98,7 @@ impl Shared {
     /// Updates both sojourn times: after every turn and on every read of the statistics. Bytes
     /// received by one socket and not sent by the other are at this host. No effect when a socket
     /// has failed.
-    pub(super) fn stamp(&self, sockets: &Sockets) {
-        let Sockets { pipe, hs } = sockets;
+    pub(super) fn stamp(&self, pipe: &impl Hop, hs: &TcpStream) {
         self.stamp_one(
             &self.sojourn_down,
             (&self.bytes_down, &self.held_down),
@@ -111,11 +112,10 @@ impl Shared {
         &self,
         sojourn: &Mutex<Sojourn>,
         (written, held): (&AtomicU64, &AtomicU64),
-        from: &TcpStream,
-        to: &TcpStream,
+        from: &impl Hop,
+        to: &impl Hop,
     ) {
-        let (Ok(received), Ok(unsent)) = (tcp::receive_queue_bytes(from), tcp::unsent_bytes(to))
-        else {
+        let (Ok(received), Ok(unsent)) = (tcp::receive_queue_bytes(from), to.unsent_bytes()) else {
             return;
         };
         let (written, held) = (written.load(Relaxed), held.load(Relaxed));
@@ -178,8 +178,8 @@ pub struct RelayStats {
     pub sojourn_down: Option<Duration>,
     /// Sojourn time of the last byte sent to the proxy.
     pub sojourn_up: Option<Duration>,
-    /// TCP statistics of the pipe.
-    pub pipe: TcpInfo,
+    /// TCP statistics of the pipe, if it is a TCP connection.
+    pub pipe: Option<TcpInfo>,
     /// TCP statistics of the HS-Path.
     pub hs: TcpInfo,
 }
@@ -205,13 +205,19 @@ impl RelayHandle {
     /// Reads the statistics without disturbing the relay. `None` when it has ended.
     pub fn stats(&self) -> Option<RelayStats> {
         let sockets = self.sockets.upgrade()?;
-        let Sockets { pipe, hs } = &*sockets;
-        let s = &self.shared;
-        let level = |held: &AtomicU64, from: &TcpStream, to: &TcpStream| {
+        match &sockets.pipe {
+            PipeStream::Tcp(pipe) => self.stats_over(pipe, &sockets.hs),
+            PipeStream::Unix(pipe) => self.stats_over(pipe, &sockets.hs),
+        }
+    }
+
+    fn stats_over(&self, pipe: &impl Hop, hs: &TcpStream) -> Option<RelayStats> {
+        fn level(held: &AtomicU64, from: &impl Hop, to: &impl Hop) -> Option<u64> {
             let received = tcp::receive_queue_bytes(from).ok()?;
-            Some(received + held.load(Relaxed) + tcp::unsent_bytes(to).ok()?)
-        };
-        s.stamp(&sockets);
+            Some(received + held.load(Relaxed) + to.unsent_bytes().ok()?)
+        }
+        let s = &self.shared;
+        s.stamp(pipe, hs);
         let last = |sojourn: &Mutex<Sojourn>| {
             let sojourn = sojourn.lock().unwrap_or_else(PoisonError::into_inner);
             sojourn.last()
@@ -225,7 +231,7 @@ impl RelayHandle {
             since_hs_down: s.since(&s.last_hs_down_us),
             sojourn_down: last(&s.sojourn_down),
             sojourn_up: last(&s.sojourn_up),
-            pipe: TcpInfo::read(pipe).ok()?,
+            pipe: pipe.tcp_info().ok()?,
             hs: TcpInfo::read(hs).ok()?,
         })
     }
@@ -237,8 +243,8 @@ impl RelayStats {
         RelayReport {
             number,
             relay,
-            th_p: throughput(&self.pipe),
-            pipe_rtt: self.pipe.min_rtt.or(self.pipe.rtt),
+            th_p: self.pipe.as_ref().and_then(throughput),
+            pipe_rtt: self.pipe.and_then(|pipe| pipe.min_rtt.or(pipe.rtt)),
             level_down_bytes: self.level_down_bytes,
             level_up_bytes: self.level_up_bytes,
             th_hs: throughput(&self.hs),

@@ -1,9 +1,9 @@
-//! Tests of the relay between two loopback connections.
+//! Tests of the relay between an HS-Path on loopback and a pipe of each kind.
 
 use std::time::Instant;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
+use tokio::net::{TcpListener, TcpSocket, UnixStream};
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -21,16 +21,38 @@ async fn tcp_pair(recv_buffer: Option<u32>) -> (TcpStream, TcpStream) {
     (far, listener.accept().await.unwrap().0)
 }
 
+/// Kinds of pipes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Tcp,
+    Unix,
+}
+
+const KINDS: [Kind; 2] = [Kind::Tcp, Kind::Unix];
+
 struct World {
-    primary: TcpStream,
+    primary: PipeStream,
     proxy: TcpStream,
     handle: RelayHandle,
     end: JoinHandle<RelayEnd>,
 }
 
 async fn world(options: RelayOptions) -> World {
-    // A small buffer at the primary lets it stall the pipe early.
-    let (primary, pipe) = tcp_pair(Some(64 * 1024)).await;
+    world_over(Kind::Tcp, options).await
+}
+
+async fn world_over(kind: Kind, options: RelayOptions) -> World {
+    let (primary, pipe): (PipeStream, PipeStream) = match kind {
+        // A small buffer at the primary lets it stall the pipe early.
+        Kind::Tcp => {
+            let (far, near) = tcp_pair(Some(64 * 1024)).await;
+            (far.into(), near.into())
+        }
+        Kind::Unix => {
+            let (far, near) = UnixStream::pair().unwrap();
+            (far.into(), near.into())
+        }
+    };
     let (proxy, hs) = tcp_pair(None).await;
     let relay = Relay::new(pipe, hs, options).unwrap();
     let handle = relay.handle();
@@ -50,41 +72,54 @@ fn pattern(from: u64, len: usize) -> Vec<u8> {
 }
 
 async fn send_pattern(to: &mut (impl tokio::io::AsyncWrite + Unpin), total: u64, piece: usize) {
+    send_bytes(to, total, piece).await;
+    to.shutdown().await.unwrap();
+}
+
+/// The same without an end.
+async fn send_bytes(to: &mut (impl tokio::io::AsyncWrite + Unpin), total: u64, piece: usize) {
     let mut at = 0;
     while at < total {
         let len = piece.min((total - at) as usize);
         to.write_all(&pattern(at, len)).await.unwrap();
         at += len as u64;
     }
-    to.shutdown().await.unwrap();
 }
 
 async fn expect_pattern(from: &mut (impl tokio::io::AsyncRead + Unpin), total: u64) {
+    expect_bytes(from, total).await;
+    assert_eq!(from.read(&mut [0; 1]).await.unwrap(), 0, "after {total}");
+}
+
+/// The same without an end.
+async fn expect_bytes(from: &mut (impl tokio::io::AsyncRead + Unpin), total: u64) {
     let mut at = 0;
     let mut buf = vec![0; 100_000];
-    loop {
-        let n = from.read(&mut buf).await.unwrap();
-        if n == 0 {
-            break;
-        }
+    while at < total {
+        let most = buf.len().min((total - at) as usize);
+        let n = from.read(&mut buf[..most]).await.unwrap();
+        assert_ne!(n, 0, "the end after {at} of {total}");
         assert!(buf[..n] == pattern(at, n)[..], "between {at} and {n} more");
         at += n as u64;
     }
-    assert_eq!(at, total);
 }
 
 #[tokio::test]
 async fn bytes_pass_both_ways_at_once_in_pieces_of_any_size() {
-    for (total, piece) in [(40_000_u64, 37_usize), (3 << 20, 1448), (32 << 20, 1 << 20)] {
-        let w = world(RelayOptions::default()).await;
-        let (mut primary_in, mut primary_out) = w.primary.into_split();
+    let sizes = [(40_000_u64, 37_usize), (3 << 20, 1448), (32 << 20, 1 << 20)];
+    for ((total, piece), kind) in sizes.into_iter().flat_map(|s| KINDS.map(|kind| (s, kind))) {
+        let w = world_over(kind, RelayOptions::default()).await;
+        let (mut primary_in, mut primary_out) = split(w.primary);
         let (mut proxy_in, mut proxy_out) = w.proxy.into_split();
         tokio::join!(
-            send_pattern(&mut primary_out, total, piece),
+            send_bytes(&mut primary_out, total, piece),
             send_pattern(&mut proxy_out, total + 1, piece),
-            expect_pattern(&mut proxy_in, total),
+            expect_bytes(&mut proxy_in, total),
             expect_pattern(&mut primary_in, total + 1),
         );
+        // The end of a Unix pipe is that of the relay, so it comes last.
+        primary_out.shutdown().await.unwrap();
+        assert_eq!(proxy_in.read(&mut [0; 1]).await.unwrap(), 0);
         assert!(matches!(w.end.await.unwrap(), RelayEnd::Finished));
         assert!(w.handle.stats().is_none(), "it has ended");
     }
@@ -110,8 +145,56 @@ async fn a_half_close_leaves_the_other_half_open() {
     assert!(matches!(w.end.await.unwrap(), RelayEnd::Finished));
 }
 
-fn reset(stream: TcpStream) {
-    SockRef::from(&stream)
+#[tokio::test]
+async fn what_a_unix_pipe_brought_before_its_end_is_delivered_and_what_comes_down_is_dropped() {
+    for held in [false, true] {
+        let mut w = world_over(Kind::Unix, RelayOptions::default()).await;
+        if held {
+            fill_up(&w.proxy, &w.handle, DEFAULT_BOUND_BYTES).await;
+        }
+        w.primary.write_all(&pattern(0, 1 << 20)).await.unwrap();
+        w.primary.shutdown().await.unwrap();
+        let delivered = expect_pattern(&mut w.proxy, 1 << 20);
+        let in_time = tokio::time::timeout(Duration::from_secs(30), delivered).await;
+        assert!(in_time.is_ok(), "the end does not come");
+        w.proxy.write_all(&[0; 1000]).await.unwrap();
+        assert!(!w.end.is_finished(), "the proxy's side is open");
+        drop(w.proxy);
+        let end = tokio::time::timeout(Duration::from_secs(30), w.end).await;
+        let end = end.expect("the relay ends").unwrap();
+        assert!(matches!(end, RelayEnd::Finished), "{end:?}");
+    }
+}
+
+/// A closed socket refuses what comes down, before or after its end has been read.
+#[tokio::test]
+async fn a_unix_pipe_that_is_closed_still_delivers() {
+    let mut w = world_over(Kind::Unix, RelayOptions::default()).await;
+    w.primary.write_all(&pattern(0, 50_000)).await.unwrap();
+    drop(w.primary);
+    w.proxy.write_all(&[0; 1000]).await.unwrap();
+    expect_pattern(&mut w.proxy, 50_000).await;
+    drop(w.proxy);
+    let end = w.end.await.unwrap();
+    assert!(matches!(end, RelayEnd::Finished), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_ends_lets_a_unix_pipe_deliver_first() {
+    let mut w = world_over(Kind::Unix, RelayOptions::default()).await;
+    w.proxy.write_all(&pattern(0, 300_000)).await.unwrap();
+    w.proxy.shutdown().await.unwrap();
+    expect_pattern(&mut w.primary, 300_000).await;
+    w.primary.write_all(b"last").await.unwrap();
+    drop(w.primary);
+    let mut last = Vec::new();
+    w.proxy.read_to_end(&mut last).await.unwrap();
+    assert_eq!(last, b"last");
+    assert!(matches!(w.end.await.unwrap(), RelayEnd::Finished));
+}
+
+fn reset(stream: &impl std::os::fd::AsFd) {
+    SockRef::from(stream)
         .set_linger(Some(Duration::ZERO))
         .unwrap();
 }
@@ -121,11 +204,12 @@ async fn a_reset_of_one_side_resets_the_other() {
     for from_proxy in [true, false] {
         let w = world(RelayOptions::default()).await;
         let (resetting, mut other) = if from_proxy {
-            (w.proxy, w.primary)
+            (w.proxy.into(), w.primary)
         } else {
-            (w.primary, w.proxy)
+            (w.primary, w.proxy.into())
         };
-        reset(resetting);
+        reset(&resetting);
+        drop(resetting);
         let error = other.read(&mut [0; 1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
         let end = w.end.await.unwrap();
@@ -171,12 +255,13 @@ async fn fill_up(proxy: &TcpStream, handle: &RelayHandle, bound: u64) -> u64 {
 
 #[tokio::test]
 async fn the_buffer_reaches_the_bound_and_never_exceeds_it() {
-    for bound in [256 << 10, 1 << 20, 4 << 20] {
+    let bounds = [256 << 10, 1 << 20, 4 << 20];
+    for (bound, kind) in bounds.into_iter().flat_map(|b| KINDS.map(|kind| (b, kind))) {
         let options = RelayOptions {
             bound_bytes: bound,
             budget: None,
         };
-        let mut w = world(options).await;
+        let mut w = world_over(kind, options).await;
         let most = fill_up(&w.proxy, &w.handle, bound).await;
         // The kernel's buffers fill by packets, not by bytes.
         assert!(most >= bound / 10 * 6, "only {most} of {bound} were used");
@@ -203,16 +288,20 @@ async fn the_buffer_reaches_the_bound_and_never_exceeds_it() {
 
 #[tokio::test]
 async fn a_reset_is_detected_while_the_relay_is_full() {
-    for from_proxy in [true, false] {
-        let w = world(RelayOptions::default()).await;
+    for (from_proxy, kind) in [true, false]
+        .into_iter()
+        .flat_map(|p| KINDS.map(|kind| (p, kind)))
+    {
+        let w = world_over(kind, RelayOptions::default()).await;
         fill_up(&w.proxy, &w.handle, DEFAULT_BOUND_BYTES).await;
-        let _kept = if from_proxy {
-            reset(w.proxy);
-            w.primary
+        let (resetting, _kept): (PipeStream, PipeStream) = if from_proxy {
+            (w.proxy.into(), w.primary)
         } else {
-            reset(w.primary);
-            w.proxy
+            (w.primary, w.proxy.into())
         };
+        // With bytes unread, a Unix socket is reset in any case.
+        reset(&resetting);
+        drop(resetting);
         let end = w.end.await.unwrap();
         assert!(matches!(end, RelayEnd::Failed { .. }), "{end:?}");
     }
@@ -223,7 +312,7 @@ async fn stopping_resets_both_sides() {
     let mut w = world(RelayOptions::default()).await;
     w.handle.stop();
     assert!(matches!(w.end.await.unwrap(), RelayEnd::Stopped));
-    for side in [&mut w.primary, &mut w.proxy] {
+    for side in [&mut w.primary, &mut w.proxy.into()] {
         let error = side.read(&mut [0; 1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     }
@@ -231,12 +320,18 @@ async fn stopping_resets_both_sides() {
 
 #[tokio::test]
 async fn a_spent_budget_ends_the_relay_at_the_byte() {
+    for kind in KINDS {
+        spend_a_budget(kind).await;
+    }
+}
+
+async fn spend_a_budget(kind: Kind) {
     let budget = Arc::new(Budget::new(100_000));
     let options = RelayOptions {
         budget: Some(budget.clone()),
         ..RelayOptions::default()
     };
-    let mut w = world(options).await;
+    let mut w = world_over(kind, options).await;
     w.primary.write_all(&[1; 30_000]).await.unwrap();
     let mut got = vec![0; 30_000];
     w.proxy.read_exact(&mut got).await.unwrap();
@@ -252,7 +347,13 @@ async fn a_spent_budget_ends_the_relay_at_the_byte() {
 
 #[tokio::test]
 async fn the_handle_reports_statistics() {
-    let mut w = world(RelayOptions::default()).await;
+    for kind in KINDS {
+        read_statistics(kind).await;
+    }
+}
+
+async fn read_statistics(kind: Kind) {
+    let mut w = world_over(kind, RelayOptions::default()).await;
     let before = w.handle.stats().unwrap();
     assert_eq!(before.since_hs_byte, None);
     w.proxy.write_all(&[0; 5000]).await.unwrap();
@@ -267,8 +368,23 @@ async fn the_handle_reports_statistics() {
     assert!(stats.since_hs_down.unwrap() >= stats.since_hs_byte.unwrap());
     let report = stats.report(3, crate::control::RequestId(9));
     assert_eq!((report.number, report.relay.0), (3, 9));
-    assert!(report.th_p.unwrap().bps() > 0);
-    assert!(report.pipe_rtt.unwrap() > Duration::ZERO);
+    match kind {
+        Kind::Tcp => {
+            assert!(report.th_p.unwrap().bps() > 0);
+            assert!(report.pipe_rtt.unwrap() > Duration::ZERO);
+        }
+        Kind::Unix => assert_eq!((report.th_p, report.pipe_rtt), (None, None)),
+    }
+    // What the other end has not read is at this host.
+    if kind == Kind::Unix {
+        w.proxy.write_all(&[0; 5000]).await.unwrap();
+        while w.handle.stats().unwrap().bytes_down < 10_000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(w.handle.stats().unwrap().level_down_bytes, 5000);
+        w.primary.read_exact(&mut got).await.unwrap();
+        assert_eq!(w.handle.stats().unwrap().level_down_bytes, 0);
+    }
 }
 
 #[tokio::test]
@@ -341,7 +457,13 @@ async fn median_delay(w: &mut World) -> Duration {
 
 #[tokio::test]
 async fn an_idle_relay_makes_no_turns() {
-    let mut w = world(RelayOptions::default()).await;
+    for kind in KINDS {
+        rest(kind).await;
+    }
+}
+
+async fn rest(kind: Kind) {
+    let mut w = world_over(kind, RelayOptions::default()).await;
     // Enough to start batching, which must then end by itself.
     send_some(&mut w).await;
     // A busy machine may stretch the last ticks; a relay that never becomes idle fails in any case.

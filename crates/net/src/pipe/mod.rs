@@ -1,0 +1,158 @@
+//! Pipes: connections between a primary and a helper.
+
+mod ledger;
+mod unix;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+pub use unix::UnixPipe;
+
+/// The connection of a pipe.
+#[derive(Debug)]
+pub enum PipeStream {
+    /// Over an IP network.
+    Tcp(TcpStream),
+    /// Within this host, to a process that carries the octets further.
+    Unix(UnixPipe),
+}
+
+impl PipeStream {
+    /// The TCP connection; `None` for another kind.
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(tcp) => Some(tcp),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl From<TcpStream> for PipeStream {
+    fn from(tcp: TcpStream) -> Self {
+        Self::Tcp(tcp)
+    }
+}
+
+impl From<UnixStream> for PipeStream {
+    fn from(unix: UnixStream) -> Self {
+        Self::Unix(unix.into())
+    }
+}
+
+impl AsFd for PipeStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(tcp) => tcp.as_fd(),
+            Self::Unix(unix) => unix.as_fd(),
+        }
+    }
+}
+
+impl AsyncRead for PipeStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_read(cx, into),
+            Self::Unix(unix) => Pin::new(unix).poll_read(cx, into),
+        }
+    }
+}
+
+impl AsyncWrite for PipeStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_write(cx, octets),
+            Self::Unix(unix) => Pin::new(unix).poll_write(cx, octets),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_flush(cx),
+            Self::Unix(unix) => Pin::new(unix).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Self::Unix(unix) => Pin::new(unix).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::identity::{DeviceId, Identity};
+    use crate::tls::TlsStream;
+
+    async fn pairs() -> [(PipeStream, PipeStream); 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let unix = UnixStream::pair().unwrap();
+        [
+            (near.unwrap().into(), far.unwrap().0.into()),
+            (unix.0.into(), unix.1.into()),
+        ]
+    }
+
+    /// More than the sockets hold, so that writing waits for the reader.
+    #[tokio::test]
+    async fn tls_runs_over_each_kind() {
+        const RECORDS: usize = 1000;
+        for (near, far) in pairs().await {
+            let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+            let deadline = Instant::now() + Duration::from_secs(30);
+            let trust = Arc::new(|_: &DeviceId| true);
+            let (client, server) = tokio::join!(
+                TlsStream::connect(near, &a, b.id(), deadline),
+                TlsStream::accept(far, &b, trust, deadline),
+            );
+            let (mut client, mut server) = (client.unwrap(), server.unwrap());
+            let octets = |n: usize| vec![n as u8; 16_000];
+            tokio::join!(
+                async {
+                    for n in 0..RECORDS {
+                        client.queue_record(&octets(n)).unwrap();
+                        poll_fn(|cx| client.poll_flush(cx)).await.unwrap();
+                    }
+                },
+                async {
+                    let mut n = 0;
+                    while n < RECORDS {
+                        match server.next_record().unwrap() {
+                            Some(record) => {
+                                assert!(record.payload == octets(n), "record {n}");
+                                n += 1;
+                            }
+                            None => {
+                                poll_fn(|cx| server.poll_fill(cx)).await.unwrap();
+                            }
+                        }
+                    }
+                },
+            );
+        }
+    }
+}
