@@ -362,7 +362,7 @@ fn new_bytes_may_go(streams: &Streams, credit: u64) -> bool {
 // its bytes but the queues of links.
 
 /// The express that takes urgent bytes now, if they would arrive much later on every regular
-/// subflow; and the regular one through the same helper. Their count is not zero.
+/// subflow; and the regular one over the same pipe. Their count is not zero.
 pub(super) fn express_for(now: Timestamp, subflows: &[Subflow]) -> Option<(usize, SubflowId)> {
     let takes = |s: &Subflow| {
         s.tx.room > 0 && !s.near_is_full(now) && !s.far_is_full(now, Some(EXPRESS_AHEAD))
@@ -384,8 +384,10 @@ fn passed_by(now: Timestamp, express: &Subflow, subflows: &[Subflow]) -> Option<
         return None;
     }
     let regular = || subflows.iter().filter(|s| s.may_take_over());
-    // Without the other one, or where that has gone silent, its helper or their pipe has.
-    let other = regular().find(|s| s.helper == express.helper)?;
+    // Without the other one, or where that has gone silent, its helper or their pipe has. Pipes to
+    // one helper differ in their names.
+    let over_same_pipe = |s: &&Subflow| s.helper == express.helper && s.name == express.name;
+    let other = regular().find(over_same_pipe)?;
     let least = regular().map(|s| s.pad(now)).min()?;
     (least > express.pad(now) + EXPRESS_GAIN).then_some(other.id)
 }
@@ -549,6 +551,31 @@ mod tests {
         assert_eq!(bench.streams.retransmit_bytes(), 0);
         assert!(bench.stats.reinjected_bytes_out <= 30_000);
         assert!(bench.subflows[0].sent.useful_bytes() >= 70_000);
+    }
+
+    /// Of two pipes to one helper; each has the name of its link.
+    #[test]
+    fn an_express_passes_by_the_subflow_over_its_own_pipe() {
+        let mut subflows = Subflows::new();
+        for (id, name, role) in [
+            (1, "wifi", Role::Regular),
+            (2, "usb", Role::Regular),
+            (3, "usb", Role::Express),
+        ] {
+            let mut subflow = Subflow::for_test(id, Some(0), role);
+            subflow.name = name.to_owned();
+            subflows.add(subflow);
+        }
+        subflows[0].give(ms(0), 0, 0..1_000_000);
+        subflows[1].give(ms(0), 0, 1_000_000..2_000_000);
+        assert_eq!(express_for(ms(0), &subflows), Some((2, SubflowId(2))));
+        assert!(!is_passed_by(ms(0), SubflowId(1), &subflows));
+        // What is silent over one pipe says nothing about the other.
+        subflows[0].health.probes = 1;
+        assert_eq!(express_for(ms(0), &subflows), Some((2, SubflowId(2))));
+        subflows[0].health.probes = 0;
+        subflows[1].health.probes = 1;
+        assert_eq!(express_for(ms(0), &subflows), None);
     }
 
     #[test]
