@@ -1,6 +1,6 @@
 //! Network interfaces: whether a path can be bound to one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -49,6 +49,14 @@ fn return_path(name: &str) -> String {
 fn unused<'a>(own: &'a [String], used: &[String]) -> Vec<&'a str> {
     let names = own.iter().filter(|name| !used.contains(name));
     names.map(String::as_str).collect()
+}
+
+/// Names of the ways to the Internet: pipes to one helper share its link.
+fn ways(config: &PrimaryConfig) -> Vec<&String> {
+    let mut devices = HashSet::new();
+    let helpers = config.helpers.iter().filter(|h| devices.insert(h.id));
+    let paths = config.paths.iter().map(|p| &p.name);
+    paths.chain(helpers.map(|h| &h.name)).collect()
 }
 
 /// Warns of own links that are not used, and of a single way.
@@ -158,10 +166,7 @@ impl Interfaces {
             .filter(|u| u.is_usable())
             .map(|u| u.interface.clone())
             .collect();
-        let names = config.paths.iter().map(|p| &p.name);
-        let names: Vec<&String> = names
-            .chain(config.helpers.iter().map(|h| &h.name))
-            .collect();
+        let names = ways(config);
         let is_bound = config
             .paths
             .iter()
@@ -382,6 +387,29 @@ mod tests {
             "{text}"
         );
         assert!(told(&[&laptop, &laptop], &[], true).contains("all is well"));
+    }
+
+    #[test]
+    fn two_pipes_to_one_helper_are_one_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("primary.toml");
+        let id = |n| mpbond_net::DeviceId::from_bytes([n; 32]).to_string();
+        let text = format!(
+            "[proxy]\naddress = \"203.0.113.1:4433\"\nid = \"{}\"\n\
+             [[helper]]\nname = \"phone\"\nid = \"{}\"\n\
+             [[helper.pipe]]\naddress = \"10.0.0.2:4434\"\n\
+             [[helper.pipe]]\naddress = \"10.0.1.2:4434\"\n",
+            id(1),
+            id(2)
+        );
+        let names = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            let config = PrimaryConfig::load(&file).unwrap();
+            ways(&config).into_iter().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(names(&text), ["phone"]);
+        let text = text + "[[path]]\nname = \"own\"\n";
+        assert_eq!(names(&text), ["own", "phone"]);
     }
 
     #[test]
