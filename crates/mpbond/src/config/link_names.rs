@@ -36,7 +36,7 @@ impl<'a> LinkNames<'a> {
                 key,
                 format_args!(
                     "\"{name}\" is the name of the link in line {line} already; \
-                     every path, helper and pipe needs a name of its own"
+                     every link needs a name of its own"
                 ),
             ));
         }

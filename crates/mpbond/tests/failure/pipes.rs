@@ -30,7 +30,9 @@ fn role() {
     let config = read(bond, "helper").replace("listen = \"10.6.0.2", "listen = \"0.0.0.0");
     write(bond, "helper", &config);
 
-    // No way but the two pipes.
+    // No way but the two pipes, and bytes on both whatever their delays are.
+    let config = "scheduler = \"round-robin\"\n".to_owned() + &read(bond, "proxy");
+    write(bond, "proxy", &config);
     let config = read(bond, "primary").replace("[[path]]\nname = \"own\"\n", "");
     let address = format!("address = \"10.6.0.2:{port}\"\n");
     assert!(config.contains(&address), "{config}");
