@@ -11,8 +11,8 @@
 //! Half-close and reset are forwarded. An idle relay causes no wake-ups.
 //!
 //! A pipe may be a Unix socket. Bytes are then copied, and every arrival causes a wake-up. Such a
-//! pipe has no half-close, and its reset looks like its end: when it has ended, what came up is
-//! delivered, and what is held for it or still comes down is dropped.
+//! pipe has no half-close, and the death of its peer can look like an end: when it has ended, what
+//! came up is delivered, and what is held for it or still comes down is dropped.
 
 mod direction;
 mod hop;
