@@ -118,7 +118,6 @@ mod handshake;
 mod ids;
 pub mod pad;
 mod path_bytes;
-mod pipe_meter;
 mod range_set;
 pub mod scheduler;
 mod session;
@@ -138,7 +137,6 @@ pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};
 pub use path_bytes::PathBytes;
-pub use pipe_meter::PipeMeter;
 pub use scheduler::SchedulerKind;
 pub use session::{
     Event, IDLE_LONG, OpenError, Read, Session, SubflowError, Transmit, close_record,
