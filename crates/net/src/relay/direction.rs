@@ -242,10 +242,10 @@ impl Direction {
         Ok(self.held_bytes() > 0 && self.room_bytes(sink)? == 0)
     }
 
-    fn turn(
+    fn turn<S: Hop, K: Hop>(
         &mut self,
-        source: &impl Hop,
-        sink: &impl Hop,
+        source: &S,
+        sink: &K,
         budget: Option<&Budget>,
     ) -> Result<Moved, Halt> {
         let mut moved = Moved::default();
@@ -269,7 +269,7 @@ impl Direction {
             if granted == 0 {
                 return Err(Halt::BudgetSpent);
             }
-            let filled = self.fill(source, granted, moved.read > 0);
+            let filled = self.fill::<S, K>(source, granted, moved.read > 0);
             if let Some(budget) = budget {
                 budget.give_back(granted - filled.as_ref().map_or(0, |f| f.bytes));
             }
@@ -287,7 +287,7 @@ impl Direction {
     }
 
     /// Writes buffered bytes to the sink, oldest first.
-    fn drain(&mut self, sink: &impl Hop) -> io::Result<u64> {
+    fn drain<K: Hop>(&mut self, sink: &K) -> io::Result<u64> {
         let mut written = 0;
         if self.sink_full {
             return Ok(0);
@@ -303,7 +303,7 @@ impl Direction {
         }
         while !self.ring.front().is_empty() {
             let front = self.ring.front();
-            let asked = Some(front.len());
+            let asked = K::IS_TCP.then_some(front.len());
             match attempt(sink, Interest::WRITABLE, asked, || sink.send(front))? {
                 Some(n) => {
                     self.ring.consume(n);
@@ -321,7 +321,14 @@ impl Direction {
     /// Reads up to `room` bytes from the source, by splicing or copying, whichever is cheaper. In
     /// mid-turn while batching, a small remainder is left until the next tick: copying it would
     /// keep the following bytes from being spliced.
-    fn fill(&mut self, source: &impl Hop, room: u64, mid_turn: bool) -> io::Result<Filled> {
+    ///
+    /// `K` is the kind of the sink: only one that is no TCP connection ends while the source sends.
+    fn fill<S: Hop, K: Hop>(
+        &mut self,
+        source: &S,
+        room: u64,
+        mid_turn: bool,
+    ) -> io::Result<Filled> {
         // Bytes in the ring must be written first, so splicing waits until the ring is empty.
         if self.ring.bytes() == 0 && room >= SPLICE_FROM_BYTES && self.splicing_may_pay() {
             let waiting = tcp::receive_queue_bytes(source)?;
@@ -351,7 +358,9 @@ impl Direction {
         let into = self.ring.room();
         let len = into.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         let into = into.get_mut(..len).unwrap_or_default();
-        match attempt(source, Interest::READABLE, Some(len), || {
+        // A short read says that TCP has no more; another socket may stop at the end of a buffer.
+        let asked = S::IS_TCP.then_some(len);
+        match attempt(source, Interest::READABLE, asked, || {
             Ok(rustix::io::read(source, &mut *into)?)
         })? {
             Some(0) => {
@@ -362,12 +371,12 @@ impl Direction {
                 })
             }
             Some(n) => {
-                if !self.discards {
+                if K::IS_TCP || !self.discards {
                     self.ring.filled(n);
                 }
                 Ok(Filled {
                     bytes: n as u64,
-                    source_is_empty: n < len,
+                    source_is_empty: S::IS_TCP && n < len,
                 })
             }
             None => Ok(Filled {
@@ -488,7 +497,7 @@ struct Filled {
 ///
 /// Under SO_RCVLOWAT the kernel withholds events although bytes can be read, so a cached "not
 /// ready" may be wrong. The cache is still updated: readiness is cleared after a call that would
-/// block or moved less than `asked`.
+/// block, or moved less than `asked`, if that is given.
 fn attempt(
     socket: &impl Hop,
     interest: Interest,

@@ -12,7 +12,13 @@
 //!
 //! A pipe may be a Unix socket. Bytes are then copied, and every arrival causes a wake-up. Such a
 //! pipe has no half-close, and the death of its peer can look like an end: when it has ended, what
-//! came up is delivered, and what is held for it or still comes down is dropped.
+//! came up is delivered, and what is held for it or still comes down is dropped. Two limitations
+//! are to be removed before a daemon opens such a pipe:
+//!
+//! - What comes down after its end is read and dropped until the proxy closes the HS-Path, at the
+//!   cost of the helper's link and budget.
+//! - When its peer is closed with unread bytes, the kernel reports a reset, which ends the relay at
+//!   once: bytes that came up before and were not read yet are lost.
 
 mod direction;
 mod hop;

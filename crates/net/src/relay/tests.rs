@@ -1,5 +1,6 @@
 //! Tests of the relay between an HS-Path on loopback and a pipe of each kind.
 
+use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
@@ -167,6 +168,34 @@ async fn what_a_unix_pipe_brought_before_its_end_is_delivered_and_what_comes_dow
 }
 
 /// A closed socket refuses what comes down, before or after its end has been read.
+/// A read ends behind octets with a descriptor, although more wait.
+#[tokio::test]
+async fn a_short_read_of_a_unix_pipe_is_not_its_last() {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let mut w = world_over(Kind::Unix, RelayOptions::default()).await;
+    // Afterwards the relay waits for an event.
+    for _ in 0..3 {
+        w.primary.write_all(b"first").await.unwrap();
+        expect(&mut w.proxy, b"first").await;
+    }
+    let descriptors = [w.proxy.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let octets = [io::IoSlice::new(b"second")];
+    sendmsg(&w.primary, &octets, &mut control, SendFlags::empty()).unwrap();
+    let third = rustix::net::send(&w.primary, b"third", SendFlags::empty());
+    assert_eq!(third, Ok(5));
+    expect(&mut w.proxy, b"secondthird").await;
+}
+
+async fn expect(from: &mut TcpStream, octets: &[u8]) {
+    let mut into = vec![0; octets.len()];
+    let read = tokio::time::timeout(Duration::from_secs(30), from.read_exact(&mut into));
+    read.await.expect("nothing arrives").unwrap();
+    assert_eq!(into, octets);
+}
+
 #[tokio::test]
 async fn a_unix_pipe_that_is_closed_still_delivers() {
     let mut w = world_over(Kind::Unix, RelayOptions::default()).await;
