@@ -168,9 +168,12 @@ impl Pair {
     fn join_as(&mut self, hops: &[HopModel], helper: Option<HelperId>, role: Role) -> SubflowId {
         let exporter = [self.links.len() as u8 + 1; 32];
         // An express has the name of the regular one beside it.
-        let number = helper.map_or(self.links.len() as u32, |helper| helper.0);
+        let name = match helper {
+            Some(helper) => format!("helper{}", helper.0),
+            None => format!("link{}", self.links.len()),
+        };
         let setup = SubflowSetup {
-            name: format!("link{number}"),
+            name,
             helper,
             role,
             exporter,
