@@ -48,16 +48,18 @@ fn role() {
     let _daemons = [bond.start("proxy"), apart.start_helper()];
     let primary = apart.start_primary();
     bond.joined(2);
-    let links = bond.status("primary").unwrap().links;
-    let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
-    assert_eq!(names, ["helper", "helper 2"]);
+    until("status shows both pipes by their names", || {
+        let status = bond.status("primary");
+        status.is_some_and(|s| s.links.iter().map(|l| &l.name).eq(["helper", "helper 2"]))
+    });
 
-    let wanted = 20_000_000;
+    let wanted = 60_000_000;
     let download = download(bond, origin(), wanted);
     until("both pipes carry bytes", || {
-        let status = bond.status("primary").unwrap();
-        let subflows = &status.sessions.first().unwrap().subflows;
-        subflows.iter().filter(|s| s.bytes_in > 0).count() == 2
+        bond.status("primary").is_some_and(|status| {
+            let subflows = status.sessions.iter().flat_map(|s| &s.subflows);
+            subflows.filter(|s| s.bytes_in > 0).count() == 2
+        })
     });
     assert!(!download.is_over(), "{}", primary.log());
     apart.there(&["link del pipe0"]);
