@@ -41,8 +41,9 @@ pub enum FarEnd {
 
 impl PrimaryEdit {
     /// Adds a proxy or helper to the primary's configuration in this file, which need not exist
-    /// yet. One that is known already gets its new address. A file without a path of its own gets
-    /// one for each of these interfaces.
+    /// yet. One that is known already gets its new address, or a further section, where all of its
+    /// pipes are bound to other interfaces. A file without a path of its own gets one for each of
+    /// these interfaces.
     ///
     /// # Errors
     /// When the file cannot be read or written, is no primary's configuration, or names another
@@ -120,10 +121,7 @@ fn add_far_end(
             let helpers = document
                 .entry("helper")
                 .or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
-            if tables(helpers).any(|known| is_device(known, *id)) {
-                tables_mut(helpers)
-                    .filter(|known| is_device(*known, *id))
-                    .for_each(|known| readdress_helper(known, &address, interface.as_deref()));
+            if readdress_helper(helpers, *id, &address, interface.as_deref()) {
                 return Ok(());
             }
             let mut helper = far_end(Some(name), &address, *id, prefix);
@@ -157,19 +155,65 @@ fn is_device(table: &dyn TableLike, id: DeviceId) -> bool {
     text(table, "id").is_some_and(|known| known.parse() == Ok(id))
 }
 
-/// Writes another address of a helper. Of several pipes, the one through the same interface gets
-/// it, else the first one, unless one of them has it already.
-fn readdress_helper(helper: &mut dyn TableLike, address: &str, interface: Option<&str>) {
-    let Some(list) = helper.get_mut(PIPE) else {
-        return readdress(helper, address);
-    };
-    let has = |pipe: &dyn TableLike| text(pipe, "address") == Some(address);
-    if tables(list).any(has) {
-        return;
+/// Writes another address of a helper, unless one of its pipes has it already. Of several pipes, the
+/// one through the same interface gets it, else one that is bound to nothing.
+///
+/// Returns whether there is such a pipe. If not, the address is that of a further one.
+fn readdress_helper(
+    helpers: &mut Item,
+    id: DeviceId,
+    address: &str,
+    interface: Option<&str>,
+) -> bool {
+    let known = tables(helpers).filter(|known| is_device(*known, id));
+    let pipes: Vec<&dyn TableLike> = known.flat_map(pipes).collect();
+    if pipes
+        .iter()
+        .any(|pipe| text(*pipe, "address") == Some(address))
+    {
+        return true;
     }
-    let same = tables(list).position(|pipe| text(pipe, "interface") == interface);
-    if let Some(pipe) = tables_mut(list).nth(same.unwrap_or(0)) {
+    let is_there =
+        |pipe: &&dyn TableLike| interface.is_some() && text(*pipe, "interface") == interface;
+    let is_free =
+        |pipe: &&dyn TableLike| pipe.get("interface").is_none() && pipe.get("source").is_none();
+    let place = match pipes.len() {
+        1 => Some(0),
+        _ => pipes
+            .iter()
+            .position(is_there)
+            .or_else(|| pipes.iter().position(is_free)),
+    };
+    let Some(place) = place else {
+        return false;
+    };
+    let known = tables_mut(helpers).filter(|known| is_device(*known, id));
+    if let Some(pipe) = known.flat_map(pipes_mut).nth(place) {
         readdress(pipe, address);
+    }
+    true
+}
+
+/// The tables that describe the pipes of a section: those in it, or itself.
+fn pipes(helper: &dyn TableLike) -> Vec<&dyn TableLike> {
+    let several: Vec<_> = helper.get(PIPE).into_iter().flat_map(tables).collect();
+    match several.is_empty() {
+        true => vec![helper],
+        false => several,
+    }
+}
+
+fn pipes_mut(helper: &mut dyn TableLike) -> Vec<&mut dyn TableLike> {
+    match helper
+        .get(PIPE)
+        .is_some_and(|list| tables(list).next().is_some())
+    {
+        true => helper
+            .get_mut(PIPE)
+            .into_iter()
+            .flat_map(tables_mut)
+            .collect(),
+        false => vec![helper],
     }
 }
 
@@ -340,7 +384,6 @@ mod tests {
         for (interface, old) in [
             (Some("usb0"), "10.0.1.2:4434"),
             (Some("wlan0"), "10.0.0.2:4434"),
-            (None, "10.0.0.2:4434"),
         ] {
             let text = paired("10.9.9.9:4434", interface).unwrap();
             let expected = pipes.replace(old, "10.9.9.9:4434");
@@ -348,12 +391,51 @@ mod tests {
         }
         assert_eq!(paired("10.0.1.2:4434", None), None);
 
+        // Elsewhere, both pipes stay as they are.
+        let another = format!(
+            "{pipes}\n[[helper]]\nname = \"phone 3\"\naddress = \"10.9.9.9:4434\"\nid = \"{}\"\n",
+            id(2)
+        );
+        let text = paired("10.9.9.9:4434", None).unwrap();
+        assert!(text.ends_with(&another), "{text}");
+        let text = paired("10.9.9.9:4434", Some("eth0")).unwrap();
+        let bound = another + "interface = \"eth0\"\n";
+        assert!(text.ends_with(&bound), "{text}");
+
         // Another helper's name is none of the pipes' either.
         let file = File::new(Some(&(FULL.to_owned() + &pipes)));
         PrimaryEdit::make(&file.path, &helper(3, "phone", "10.0.2.2:1"), &[]).unwrap();
         let config = PrimaryConfig::load(&file.path).unwrap();
         let names: Vec<_> = config.helpers.iter().map(|h| h.name.as_str()).collect();
         assert_eq!(names, ["phone", "phone 2", "phone 3"]);
+    }
+
+    /// Sections of one device are its pipes, too, and an empty list of pipes is none.
+    #[test]
+    fn a_pipe_that_is_bound_to_nothing_gets_the_address_in_every_form() {
+        let unbound = "address = \"10.0.1.2:4434\"\n";
+        let forms = [
+            "[[helper]]\nid = \"ID\"\npipe = []\nADDRESS",
+            "[[helper]]\nid = \"ID\"\naddress = \"10.0.0.2:4434\"\ninterface = \"wlan0\"\n\
+             [[helper]]\nid = \"ID\"\nADDRESS",
+            "[[helper]]\nid = \"ID\"\n[[helper.pipe]]\naddress = \"10.0.0.2:4434\"\n\
+             source = \"10.0.0.1\"\n[[helper.pipe]]\nADDRESS",
+        ];
+        for form in forms {
+            let form = form.replace("ADDRESS", unbound);
+            let form = form.replace("ID", &id(2).to_string());
+            let file = File::new(Some(&(FULL.to_owned() + &form)));
+            let far = FarEnd::Helper {
+                name: "phone".to_owned(),
+                address: "10.9.9.9:4434".parse().unwrap(),
+                id: id(2),
+                interface: Some("usb0".to_owned()),
+            };
+            PrimaryEdit::make(&file.path, &far, &[]).unwrap();
+            PrimaryConfig::load(&file.path).unwrap();
+            let expected = form.replace("10.0.1.2", "10.9.9.9");
+            assert!(file.text().ends_with(&expected), "{}", file.text());
+        }
     }
 
     #[test]
