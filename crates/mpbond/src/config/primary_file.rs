@@ -133,10 +133,7 @@ impl PrimaryConfig {
         for path in file.path {
             paths.push(path_config(source, path, bind_needed, &mut names)?);
         }
-        let mut helpers = Vec::new();
-        for helper in file.helper {
-            helpers.extend(helper_refs(source, helper, &mut names)?);
-        }
+        let helpers = helper_refs(source, file.helper, &mut names)?;
         let transparent = match file.transparent {
             Some(t) if t.enabled.unwrap_or(true) => Some(transparent(source, t)?),
             _ => None,

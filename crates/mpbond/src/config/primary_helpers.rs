@@ -1,5 +1,6 @@
 //! Form of the helpers in a primary's configuration file, and its checks. A helper has one pipe,
-//! described in its own section, or several in sections `[[helper.pipe]]`.
+//! described in its own section, or several in sections `[[helper.pipe]]`. Several sections of one
+//! device describe further pipes to it.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -12,6 +13,10 @@ use super::link_names::LinkNames;
 use super::primary::{HelperAddress, HelperRef};
 use super::source::{ConfigError, Source};
 use super::value::{FromText as _, Interface, Name, Text};
+
+/// Maximum number of pipes to one device: it accepts twice as many control connections, since lost
+/// ones may not have been detected yet.
+const MAX_PIPES: usize = 4;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,12 +62,81 @@ impl HelperFile {
     }
 }
 
-/// The pipes to a helper.
+/// The pipes to all helpers.
 pub(super) fn helper_refs(
+    source: &Source<'_>,
+    helpers: Vec<Spanned<HelperFile>>,
+    names: &mut LinkNames<'_>,
+) -> Result<Vec<HelperRef>, ConfigError> {
+    let mut all: Vec<Described> = Vec::new();
+    for helper in helpers {
+        for pipe in pipes_of(source, helper, names)? {
+            pipe.check_beside(source, &all)?;
+            all.push(pipe);
+        }
+    }
+    Ok(all.into_iter().map(|described| described.pipe).collect())
+}
+
+/// A pipe and the place of its description.
+struct Described {
+    pipe: HelperRef,
+    /// Section: `helper` or `helper.pipe`.
+    key: &'static str,
+    section: Range<usize>,
+    address: Range<usize>,
+}
+
+impl Described {
+    /// Checks it against the pipes before it.
+    fn check_beside(&self, source: &Source<'_>, before: &[Self]) -> Result<(), ConfigError> {
+        let to_device = |other: &&Self| other.pipe.id == self.pipe.id;
+        let others: Vec<&Self> = before.iter().filter(to_device).collect();
+        let Some(first) = others.first() else {
+            return Ok(());
+        };
+        // A look-up finds one address, whatever the interface, so it cannot serve several pipes.
+        if let Some(pipe) = [*first, self].into_iter().find(|p| p.is_looked_for()) {
+            return Err(source.wrong(
+                pipe.address.clone(),
+                &format!("{}.address", pipe.key),
+                "\"discover\" finds one address of a helper, and this one has several pipes: write \
+                 the address of each",
+            ));
+        }
+        let way = |p: &HelperRef| (p.address, p.interface.clone(), p.source);
+        if let Some(same) = others.iter().find(|o| way(&o.pipe) == way(&self.pipe)) {
+            return Err(source.wrong(
+                self.section.clone(),
+                self.key,
+                format_args!(
+                    "the same way as \"{}\": pipes to one helper differ in `address`, `interface` or \
+                     `source`",
+                    same.pipe.name
+                ),
+            ));
+        }
+        if others.len() >= MAX_PIPES {
+            return Err(source.wrong(
+                self.section.clone(),
+                self.key,
+                format_args!("at most {MAX_PIPES} pipes to one helper: remove one of them"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn is_looked_for(&self) -> bool {
+        self.pipe.address == HelperAddress::Discover
+    }
+}
+
+/// The pipes of a section `[[helper]]`.
+fn pipes_of(
     source: &Source<'_>,
     helper: Spanned<HelperFile>,
     names: &mut LinkNames<'_>,
-) -> Result<Vec<HelperRef>, ConfigError> {
+) -> Result<Vec<Described>, ConfigError> {
     let span = helper.span();
     let helper = helper.into_inner();
     let Some(Text(id)) = helper.id else {
@@ -100,29 +174,17 @@ pub(super) fn helper_refs(
         id,
     };
     let name = helper.name.map(|name| name.into_inner().0.0);
-    let mut pipes: Vec<HelperRef> = Vec::new();
-    for (pipe, number) in helper.pipe.into_iter().zip(1..) {
+    let pipes = helper.pipe.into_iter().zip(1..);
+    let described = pipes.map(|(pipe, number)| {
         let span = pipe.span();
         let name = name.as_deref().map(|name| numbered(name, number));
-        let pipe = section.pipe(pipe.into_inner(), span.clone(), name, names)?;
-        let way = |p: &HelperRef| (p.address, p.interface.clone(), p.source);
-        if let Some(same) = pipes.iter().find(|other| way(other) == way(&pipe)) {
-            return Err(source.wrong(
-                span,
-                "helper.pipe",
-                format_args!(
-                    "the same way as \"{}\": pipes to one helper differ in `address`, `interface` or \
-                     `source`",
-                    same.name
-                ),
-            ));
-        }
-        pipes.push(pipe);
-    }
-    Ok(pipes)
+        section.pipe(pipe.into_inner(), span, name, names)
+    });
+    described.collect()
 }
 
-/// The name of a helper's pipe that has none.
+/// The name of a helper's pipe that has none. It follows from the place in the list: when a pipe
+/// before it is removed, the name is another one.
 pub(super) fn numbered(helper: &str, number: usize) -> String {
     match number {
         1 => helper.to_owned(),
@@ -146,28 +208,42 @@ impl Section<'_> {
         span: Range<usize>,
         default_name: Option<String>,
         names: &mut LinkNames<'_>,
-    ) -> Result<HelperRef, ConfigError> {
-        let Some(address) = pipe.address.map(|a| a.into_inner().0) else {
+    ) -> Result<Described, ConfigError> {
+        let Some(address) = pipe.address else {
+            let or_discover = match self.key {
+                "helper" => ", or \"discover\"",
+                _ => "",
+            };
             return Err(self.source.wrong(
                 span,
                 &format!("{}.address", self.key),
-                "missing: write the helper's address and port on the network that you share, \
-                 such as \"192.168.49.2:4434\", or \"discover\"",
+                format_args!(
+                    "missing: write the helper's address and port on the network that you share, \
+                     such as \"192.168.49.2:4434\"{or_discover}"
+                ),
             ));
         };
+        let (address, address_span) = (address.get_ref().0, address.span());
+        let section = span.clone();
         let key = format!("{}.name", self.key);
         let (name, span) = match pipe.name {
             Some(name) => (name.get_ref().0.0.clone(), name.span()),
             None => (self.default_name(address, default_name, &key, &span)?, span),
         };
         names.add(&key, &name, span)?;
-        Ok(HelperRef {
+        let pipe = HelperRef {
             name,
             address,
             id: self.id,
             interface: pipe.interface.map(|t| t.into_inner().0.0),
             source: pipe.source.map(|t| t.into_inner().0),
             backup: pipe.backup.is_some_and(Spanned::into_inner),
+        };
+        Ok(Described {
+            pipe,
+            key: self.key,
+            section,
+            address: address_span,
         })
     }
 

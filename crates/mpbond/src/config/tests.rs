@@ -143,9 +143,26 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
              [[helper.pipe]]\nname = \"b\"\naddress = \"10.0.0.2:4434\"\nbackup = true\n",
             "c.toml:8: helper.pipe: the same way as \"10.0.0.2:4434\": pipes to one helper differ",
         ),
+        // Two sections of one device, the form of before.
         (
-            "PROXY[[helper]]\nid = \"ID\"\nname = \"LONG\"\n[[helper.pipe]]\naddress = \"discover\"\n\
-             [[helper.pipe]]\naddress = \"10.0.0.2:4434\"\n",
+            "PROXY[[helper]]\nid = \"ID\"\naddress = \"10.0.0.2:4434\"\n\
+             [[helper]]\nid = \"ID\"\nname = \"b\"\naddress = \"10.0.0.2:4434\"\n",
+            "c.toml:7: helper: the same way as \"10.0.0.2:4434\": pipes to one helper differ",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\naddress = \"discover\"\n\
+             [[helper]]\nid = \"ID\"\naddress = \"10.0.0.2:4434\"\n",
+            "c.toml:6: helper.address: \"discover\" finds one address of a helper, and this one has \
+             several pipes",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\n[[helper.pipe]]\naddress = \"10.0.0.2:4434\"\n\
+             [[helper.pipe]]\ninterface = \"usb0\"\naddress = \"discover\"\n",
+            "c.toml:10: helper.pipe.address: \"discover\" finds one address of a helper",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\nname = \"LONG\"\n[[helper.pipe]]\n\
+             address = \"10.0.1.2:4434\"\n[[helper.pipe]]\naddress = \"10.0.0.2:4434\"\n",
             "c.toml:9: helper.pipe.name: missing: \"LONG 2\" is too long for a name",
         ),
         (
@@ -360,28 +377,58 @@ fn a_pipe_is_described_in_the_section_of_its_helper_or_in_its_own() {
     let one = load(keys);
     assert_eq!(one, load(&format!("[[helper.pipe]]\n{keys}")));
     let several = load(&format!(
-        "[[helper.pipe]]\n{keys}[[helper.pipe]]\naddress = \"discover\"\n\
+        "[[helper.pipe]]\n{keys}[[helper.pipe]]\naddress = \"10.0.1.2:4434\"\n\
          [[helper.pipe]]\nname = \"phone usb\"\naddress = \"10.0.0.2:4434\"\n"
     ));
     assert_eq!(several[..1], one);
     let names: Vec<_> = several.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["phone", "phone 2", "phone usb"]);
     assert!(several.iter().all(|pipe| pipe.id == one[0].id));
-    assert_eq!(several[1].address, HelperAddress::Discover);
     assert!(several[2].interface.is_none() && !several[2].backup);
+    // The form of before for several links to one device.
+    let section = format!("[[helper]]\nid = \"ID\"\n{}", keys.replace("wlan0", "usb0"));
+    let sections = load(&(keys.to_owned() + &section));
+    assert_eq!(sections[..1], one);
+    assert_eq!(sections[1].id, one[0].id);
+    let names: Vec<_> = sections.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["phone", "10.0.0.2:4434"]);
+    let looked_for = load("[[helper.pipe]]\naddress = \"discover\"\n");
+    assert_eq!(looked_for[0].address, HelperAddress::Discover);
 }
 
 #[test]
 fn pipes_count_as_links_of_which_there_are_16() {
     let pipes = |count: usize| {
-        let pipe = |n| format!("[[helper.pipe]]\naddress = \"10.0.0.{n}:4434\"\n");
-        let pipes: String = (1..=count).map(pipe).collect();
-        format!("{PROXY}[[path]]\n[[helper]]\nid = \"ID\"\n{pipes}")
+        let helpers: String = (0..count)
+            .map(|n| {
+                let device = format!("[[helper]]\nid = \"{}\"\n", id(n as u8 / 4 + 1));
+                let head = if n % 4 == 0 { device } else { String::new() };
+                format!("{head}[[helper.pipe]]\naddress = \"10.0.0.{n}:4434\"\n")
+            })
+            .collect();
+        format!("{PROXY}[[path]]\n{helpers}")
     };
     let config = with(&pipes(15), PrimaryConfig::load).unwrap();
     assert_eq!(config.helpers.len(), 15);
     let error = primary_error(&pipes(16));
     assert_eq!(error, "c.toml: at most 16 paths and pipes to helpers");
+}
+
+/// Whether they are in one section or in several.
+#[test]
+fn there_are_at_most_4_pipes_to_one_device() {
+    let address = |n| format!("address = \"10.0.0.{n}:4434\"\n");
+    let pipe = |n| format!("[[helper.pipe]]\n{}", address(n));
+    let one: String = (0..4).map(pipe).collect();
+    let one = format!("{PROXY}[[helper]]\nid = \"ID\"\n{one}");
+    assert_eq!(with(&one, PrimaryConfig::load).unwrap().helpers.len(), 4);
+    let said = "at most 4 pipes to one helper: remove one of them";
+    let error = primary_error(&format!("{one}{}", pipe(4)));
+    assert_eq!(error, format!("c.toml:14: helper.pipe: {said}"));
+    let error = primary_error(&format!("{one}[[helper]]\nid = \"ID\"\n{}", address(4)));
+    assert_eq!(error, format!("c.toml:14: helper: {said}"));
+    let another = format!("{one}[[helper]]\nid = \"{}\"\n{}", id(1), address(4));
+    with(&another, PrimaryConfig::load).unwrap();
 }
 
 #[test]

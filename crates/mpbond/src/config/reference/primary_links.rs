@@ -43,14 +43,6 @@ pub(super) const PATH: FileSection = FileSection {
     ],
 };
 
-const ADDRESS: FileKey = FileKey {
-    name: "address",
-    values: "address and port, or \"discover\"",
-    default: KeyDefault::Required,
-    meaning: "Where the helper listens, on the network that both devices share. `discover`: it is \
-              looked for there, by its announcements.",
-};
-
 const INTERFACE: FileKey = FileKey {
     name: "interface",
     values: "name of a network interface",
@@ -69,15 +61,23 @@ pub(super) const HELPER: FileSection = FileSection {
     header: "[[helper]]",
     about: "A device that lends its link; one section for each. `address`, `interface`, `source` \
             and `backup` describe the pipe to it; several pipes have sections `[[helper.pipe]]` \
-            instead.",
+            instead, beside which these keys are refused.",
     keys: &[
         FileKey {
             name: "name",
             values: "text of 1 to 64 octets",
             default: KeyDefault::Words("the address, or the beginning of the id"),
-            meaning: "Name in status and logs. No other path or pipe may have it.",
+            meaning: "Name of its pipe in status and logs. No other path or pipe may have it. Of \
+                      several pipes, it names those that have no name of their own.",
         },
-        ADDRESS,
+        FileKey {
+            name: "address",
+            values: "address and port, or \"discover\"",
+            default: KeyDefault::Words("none; required without `[[helper.pipe]]` sections"),
+            meaning: "Where the helper listens, on the network that both devices share. \
+                      `discover`: it is looked for there, by its announcements; only for a helper \
+                      with one pipe.",
+        },
         FileKey {
             name: "id",
             values: "device id",
@@ -93,19 +93,26 @@ pub(super) const HELPER: FileSection = FileSection {
 pub(super) const PIPE: FileSection = FileSection {
     header: "[[helper.pipe]]",
     about: "One of several pipes to the helper whose `[[helper]]` section is above, such as one \
-            over WiFi and one over USB; one section for each. All of them are in use at the same \
-            time, and share the helper's link to the Internet.",
+            over WiFi and one over USB; one section for each, at most 4 to a device. They share \
+            the helper's link to the Internet, and all without `backup` are in use at the same \
+            time.",
     keys: &[
         FileKey {
             name: "name",
             values: "text of 1 to 64 octets",
             default: KeyDefault::Words(
-                "the name of the helper, with a number from the second pipe on; without that name, \
-                 as in `[[helper]]`",
+                "the name of the helper, from the second pipe on with its number; without that \
+                 name, the address",
             ),
-            meaning: "Name in status and logs. No other path or pipe may have it.",
+            meaning: "Name in status and logs. No other path or pipe may have it. When a pipe is \
+                      removed, the numbers of those below it change, and so do names with a number.",
         },
-        ADDRESS,
+        FileKey {
+            name: "address",
+            values: "address and port",
+            default: KeyDefault::Required,
+            meaning: "Where the helper listens on the network of this pipe.",
+        },
         INTERFACE,
         SOURCE,
         BACKUP,
