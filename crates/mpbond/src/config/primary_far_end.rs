@@ -155,8 +155,8 @@ fn is_device(table: &dyn TableLike, id: DeviceId) -> bool {
     text(table, "id").is_some_and(|known| known.parse() == Ok(id))
 }
 
-/// Writes another address of a helper, unless one of its pipes has it already. Of several pipes, the
-/// one through the same interface gets it, else one that is bound to nothing.
+/// Writes another address of a helper, unless one of its pipes has it already. Of several pipes,
+/// the one through the same interface gets it, else one that is bound to nothing.
 ///
 /// Returns whether there is such a pipe. If not, the address is that of a further one.
 fn readdress_helper(
