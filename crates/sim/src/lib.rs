@@ -9,11 +9,13 @@
 //! - [`tcp`]: a byte stream with the behaviour of TCP on such links.
 //! - [`relay`]: two TCP connections joined by a bounded buffer, as at a helper.
 //! - [`day`]: a day of a laptop and its helpers, with the faults of one.
+//! - [`application`]: browsers and video players.
 //! - [`wear`]: a server, a phone and a watch with Bluetooth and WiFi.
 //! - [`world`]: whole sessions over such links, and plain TCP for comparison.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
+pub mod application;
 pub mod day;
 pub mod ideal;
 pub mod link;

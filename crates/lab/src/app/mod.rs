@@ -2,14 +2,12 @@
 
 mod chunks;
 mod messages;
-mod meter;
 mod page;
 mod ran;
 mod run;
 mod stream;
 mod timed;
 mod video;
-mod video_player;
 
 pub(crate) use chunks::gaps;
 pub(crate) use messages::quantities as messages_quantities;

@@ -1,9 +1,9 @@
 //! A video over one kept connection.
 
+use mpbond_sim::application::video::{Next, VideoPlayer, Watched};
 use mpbond_units::Timestamp;
 
 use super::ran::{Noticed, Ran, Setting, fetch_watched, used};
-use super::video_player::{Next, VideoPlayer};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Video;
@@ -15,7 +15,7 @@ pub(super) fn watch(video: &Video, setting: &Setting, progress: Progress) -> Res
     let (mut connection, start) = setting.dial.connect(setting.limit)?;
     let deadline = start + setting.limit;
     let clock = || Timestamp::ZERO + start.elapsed();
-    let mut player = VideoPlayer::new(video.into(), Timestamp::ZERO);
+    let mut player = VideoPlayer::new(video.plan(), Timestamp::ZERO);
     let mut watch = Watch::since(start);
     let mut intact = true;
     loop {
@@ -30,21 +30,23 @@ pub(super) fn watch(video: &Video, setting: &Setting, progress: Progress) -> Res
             Next::Done => break,
         }
     }
-    let seen = player.watched();
-    let length = player.fetched_length().as_secs_f64();
+    Ok(Ran {
+        watch,
+        intact,
+        noticed: quantities(&player.watched()),
+        used: used(&connection, start),
+    })
+}
+
+/// Quantities of a video that was played in this way.
+pub(crate) fn quantities(seen: &Watched) -> Noticed {
     let stalled = seen.stalled.as_secs_f64();
-    let noticed = Noticed::from([
+    Noticed::from([
         (Quantity::BitrateMbps, seen.mean_bitrate_mbps),
         (Quantity::Switches, f64::from(seen.switches)),
         (Quantity::Stalls, f64::from(seen.stalls)),
         (Quantity::StalledS, stalled),
-        (Quantity::StallRatio, stalled / length),
+        (Quantity::StallRatio, stalled / seen.fetched.as_secs_f64()),
         (Quantity::StartupS, seen.startup.as_secs_f64()),
-    ]);
-    Ok(Ran {
-        watch,
-        intact,
-        noticed,
-        used: used(&connection, start),
-    })
+    ])
 }

@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mpbond_sim::application::page::{Begins, PageObject};
+use mpbond_sim::application::video::{Abr, VideoPlan};
 use mpbond_sim::link::RateSpec;
 use mpbond_sim::world::StreamClass;
 use mpbond_units::BitRate;
@@ -11,7 +13,7 @@ use mpbond_units::duration_text;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::page::{Begins, MAX_OBJECTS, PageObject};
+use super::page::MAX_OBJECTS;
 use super::terms::Connection;
 use mpbond_units::Size;
 
@@ -57,17 +59,6 @@ pub struct Video {
     /// Buffered length at which playback resumes after a stall (ExoPlayer: 5 s).
     #[serde(default = "resume_with", with = "duration_text")]
     pub resume_with: Duration,
-}
-
-/// Rule by which a player selects a bit rate (adaptive bit rate).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Abr {
-    /// By measured throughput.
-    #[default]
-    Throughput,
-    /// By the length buffered.
-    Buffer,
 }
 
 /// A page, as browsers fetch it.
@@ -308,6 +299,19 @@ impl Video {
     /// Bit rates, rising; loading has checked that they are constant.
     pub(crate) fn rates(&self) -> impl Iterator<Item = BitRate> {
         self.ladder.iter().filter_map(constant)
+    }
+
+    /// The video with the parameters of its playback.
+    pub(crate) fn plan(&self) -> VideoPlan {
+        VideoPlan {
+            segment: self.segment,
+            length: self.length,
+            ladder: self.rates().collect(),
+            abr: self.abr,
+            buffer: self.buffer,
+            start_with: self.start_with,
+            resume_with: self.resume_with,
+        }
     }
 }
 

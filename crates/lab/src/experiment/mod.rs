@@ -56,14 +56,16 @@ mod terms;
 mod variants;
 mod workload;
 
-pub use application::{Abr, Application, Chunks, Messages, Page, Stream, Video};
+pub use application::{Application, Chunks, Messages, Page, Stream, Video};
 pub use assert::Assert;
 pub use energy_model::EnergyModel;
 pub use external::External;
 pub(crate) use external::with_addresses;
 pub use file::{Experiment, HostSpec};
 pub use link::{Change, Duplex, Link, MediumSpec};
-pub use page::{Begins, PageObject, page_objects};
+pub use mpbond_sim::application::page::{Begins, PageObject};
+pub use mpbond_sim::application::video::Abr;
+pub use page::page_objects;
 pub use paper::{PaperFigure, Published};
 pub(crate) use recording::read_recording;
 pub use scheme::{Carrier, HandOver, Scheme, Start};

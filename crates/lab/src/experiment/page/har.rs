@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
+use mpbond_sim::application::page::{Begins, PageObject};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::list::{Hosts, MAX_OBJECTS, short};
-use super::object::{Begins, PageObject};
 
 /// The fields of an archive that are used.
 #[derive(Deserialize)]

@@ -15,9 +15,8 @@
 
 use std::time::Duration;
 
+use mpbond_sim::application::page::{Begins, PageObject};
 use mpbond_units::duration_text;
-
-use super::object::{Begins, PageObject};
 
 /// Maximum number of objects of a page.
 pub(crate) const MAX_OBJECTS: usize = 10_000;

@@ -2,9 +2,7 @@
 
 mod har;
 mod list;
-mod object;
 mod read;
 
 pub(crate) use list::MAX_OBJECTS;
-pub use object::{Begins, PageObject};
 pub use read::page_objects;

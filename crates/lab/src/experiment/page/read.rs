@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::object::PageObject;
+use mpbond_sim::application::page::PageObject;
+
 use super::{har, list};
 use crate::error::{Error, Result};
 

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
 
+use serde::Deserialize;
+
 use super::meter::Meter;
-use crate::experiment::{Abr, Video};
 
 /// Maximum bit rate over the measured throughput.
 const BANDWIDTH_FRACTION: f64 = 0.7;
@@ -23,6 +24,17 @@ const FALL_BELOW: Duration = Duration::from_secs(25);
 /// BBA-0: reservoir and end of the cushion, as shares of the buffer.
 const RESERVOIR: f64 = 0.3;
 const CUSHION_END: f64 = 0.9;
+
+/// Rule by which a player selects a bit rate (adaptive bit rate).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Abr {
+    /// By measured throughput.
+    #[default]
+    Throughput,
+    /// By the length buffered.
+    Buffer,
+}
 
 /// A video, and the parameters of its playback.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,20 +53,6 @@ pub struct VideoPlan {
     pub start_with: Duration,
     /// Length buffered at which playback resumes after a stall.
     pub resume_with: Duration,
-}
-
-impl From<&Video> for VideoPlan {
-    fn from(video: &Video) -> Self {
-        Self {
-            segment: video.segment,
-            length: video.length,
-            ladder: video.rates().collect(),
-            abr: video.abr,
-            buffer: video.buffer,
-            start_with: video.start_with,
-            resume_with: video.resume_with,
-        }
-    }
 }
 
 impl VideoPlan {
@@ -101,6 +99,8 @@ pub struct Watched {
     pub stalled: Duration,
     /// Time from the first request to the first picture.
     pub startup: Duration,
+    /// Length of the segments.
+    pub fetched: Duration,
 }
 
 /// State of a player.
@@ -187,15 +187,11 @@ impl VideoPlayer {
     /// Playback up to the end, which is when the last buffered segment is over.
     pub fn watched(&self) -> Watched {
         let mut watched = self.watched;
+        watched.fetched = self.plan.segment * self.fetched;
         if self.fetched > 0 {
             watched.mean_bitrate_mbps = self.rate_sum_bps / f64::from(self.fetched) / 1e6;
         }
         watched
-    }
-
-    /// Length of video fetched so far.
-    pub fn fetched_length(&self) -> Duration {
-        self.plan.segment * self.fetched
     }
 
     fn play_until(&mut self, now: Timestamp) {
@@ -386,6 +382,6 @@ mod tests {
                 Next::Done => break,
             }
         }
-        assert_eq!(player.fetched_length(), Duration::from_secs(120));
+        assert_eq!(player.watched().fetched, Duration::from_secs(120));
     }
 }

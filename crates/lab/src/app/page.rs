@@ -1,10 +1,11 @@
 //! Loading a page over a browser's number of connections to each host.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::order::{Next, Order};
-use crate::app::ran::{Noticed, Ran, Setting, fetch_object};
+use mpbond_sim::application::page::{Next, Order};
+
+use super::ran::{Noticed, Ran, Setting, fetch_object};
 use crate::client::Progress;
 use crate::error::{Error, Result};
 use crate::experiment::Page;
@@ -29,7 +30,7 @@ struct Shared<'a> {
 }
 
 /// Loads the page to its last byte.
-pub(crate) fn load(page: &Page, setting: &Setting, progress: Progress) -> Result<Ran> {
+pub(super) fn load(page: &Page, setting: &Setting, progress: Progress) -> Result<Ran> {
     let start = Instant::now();
     let order = Order::new(page.plan());
     let hosts = order.objects_by_host();
@@ -59,13 +60,18 @@ pub(crate) fn load(page: &Page, setting: &Setting, progress: Progress) -> Result
     ran?;
     let work = shared.work.into_inner().map_err(|_| panicked())?;
     progress(work.watch.bytes());
-    let noticed = Noticed::from([(Quantity::PageS, start.elapsed().as_secs_f64())]);
+    let noticed = quantities(start.elapsed());
     Ok(Ran {
         watch: work.watch,
         intact: work.intact,
         noticed,
         used: Vec::new(),
     })
+}
+
+/// Quantities of a page that took this long.
+pub(crate) fn quantities(took: Duration) -> Noticed {
+    Noticed::from([(Quantity::PageS, took.as_secs_f64())])
 }
 
 impl Shared<'_> {

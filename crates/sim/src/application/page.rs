@@ -2,11 +2,34 @@
 
 use std::time::Duration;
 
-use crate::experiment::{Begins, PageObject};
+/// One object of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageObject {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Number of its host, from 0. One origin serves all of them; each has connections of its own.
+    pub host: usize,
+    /// Earliest time of its request.
+    pub begins: Begins,
+}
+
+/// Earliest time of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begins {
+    /// This long after the start of the page.
+    At(Duration),
+    /// After the arrival of another object.
+    After {
+        /// Number of the other object, from 0.
+        object: usize,
+        /// Delay after its arrival, for processing in a browser.
+        delay: Duration,
+    },
+}
 
 /// Next action of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub enum Next {
     /// Fetch an object.
     Fetch {
         /// Number of the object.
@@ -22,7 +45,7 @@ pub(super) enum Next {
 
 /// State of a page: requested and finished objects.
 #[derive(Debug)]
-pub(super) struct Order {
+pub struct Order {
     objects: Vec<PageObject>,
     asked: Vec<bool>,
     finished: Vec<Option<Duration>>,

@@ -1,6 +1,0 @@
-//! A page of many objects.
-
-mod load;
-mod order;
-
-pub(super) use load::load;
