@@ -11,5 +11,7 @@ mod video;
 
 pub(crate) use chunks::gaps;
 pub(crate) use messages::quantities as messages_quantities;
+pub(crate) use page::quantities as page_quantities;
 pub(crate) use ran::{Setting, mean_and_p95};
 pub(crate) use run::run;
+pub(crate) use video::quantities as video_quantities;

@@ -122,11 +122,8 @@ fn scheme_needs(scheme: &Scheme) -> Option<String> {
 
 /// A requirement of `workload` that simulation lacks.
 fn workload_needs(e: &Experiment, workload: &Workload) -> Option<&'static str> {
-    match workload.application() {
-        Some(Application::Video(_)) => return Some("videos need their player"),
-        Some(Application::Page(_)) => return Some("pages need their client"),
-        Some(Application::Stream(_)) => return Some("streams need their client"),
-        Some(Application::Messages(_) | Application::Chunks(_) | Application::Timed(_)) | None => {}
+    if let Some(Application::Stream(_)) = workload.application() {
+        return Some("streams need their client");
     }
     let loses_carrier = |link| {
         workload

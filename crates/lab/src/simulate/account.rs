@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use mpbond_sim::world::{ExchangeOutcome, Observed};
+use mpbond_sim::world::{ExchangeOutcome, Observed, VisitOutcome};
 use mpbond_units::Timestamp;
 
 use super::topology::{CLOSING, Part, Prepared, direction};
-use crate::app::{mean_and_p95, messages_quantities};
+use crate::app::{mean_and_p95, messages_quantities, page_quantities, video_quantities};
 use crate::conditions::ratio_not_kept;
 use crate::energy::Accountant;
 use crate::error::Result;
@@ -46,10 +46,14 @@ pub(super) fn transfers(
     let passed: Vec<Passed> = observed.passed.iter().map(passed).collect();
     let mut all = Vec::new();
     for part in &world.parts {
-        let ran = part.exchanges.clone().filter(|e| !observed.left_out[*e]);
+        let visit = part.visit.map(|visit| &observed.visits[visit]);
+        let of_visit = visit.map_or(&[][..], |visit| &visit.exchanges);
+        let all_of_part = part.exchanges.clone().chain(of_visit.iter().copied());
+        let ran = all_of_part.filter(|e| !observed.left_out[*e]);
         let whole: Option<Vec<&ExchangeOutcome>> =
             ran.map(|e| observed.exchanges[e].as_ref()).collect();
-        let Some(outcomes) = whole.filter(|all| !all.is_empty()) else {
+        let is_whole = visit.is_none_or(|visit| visit.took.is_some());
+        let Some(outcomes) = whole.filter(|all| is_whole && !all.is_empty()) else {
             all.push(failed(e, world.scheme, part, place, observed));
             break;
         };
@@ -59,7 +63,7 @@ pub(super) fn transfers(
             world,
             part,
             place,
-            &outcomes,
+            (visit, &outcomes),
             &passed,
         )?);
     }
@@ -72,12 +76,13 @@ fn transfer(
     world: &Prepared,
     part: &Part,
     place: Place,
-    outcomes: &[&ExchangeOutcome],
+    (visit, outcomes): (Option<&VisitOutcome>, &[&ExchangeOutcome]),
     passed: &[Passed],
 ) -> Result<Transfer> {
     let (scheme, workload) = (world.scheme, part.workload);
     let ended = |x: &ExchangeOutcome| x.started + x.took.unwrap_or_default();
     let start = outcomes.iter().map(|x| x.started).min();
+    let start = visit.and_then(|visit| visit.started).or(start);
     let start = start.unwrap_or(Timestamp::ZERO);
     let repeats = outcomes.iter().any(|x| !x.rounds.is_empty());
     let start = match workload.application() {
@@ -128,7 +133,7 @@ fn transfer(
             Client::Fetch => watch.into_series(),
             Client::Curl => Vec::new(),
         },
-        noticed: noticed(workload, outcomes),
+        noticed: noticed(workload, visit, outcomes),
         energy,
         links,
         fit: unfit_because.is_none(),
@@ -252,7 +257,11 @@ fn watched(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Watch {
     watch
 }
 
-fn noticed(workload: &Workload, outcomes: &[&ExchangeOutcome]) -> BTreeMap<Quantity, f64> {
+fn noticed(
+    workload: &Workload,
+    visit: Option<&VisitOutcome>,
+    outcomes: &[&ExchangeOutcome],
+) -> BTreeMap<Quantity, f64> {
     let seconds = |x: &&ExchangeOutcome| x.took.unwrap_or(Duration::ZERO).as_secs_f64();
     // Those of each request over one stream, or that of an exchange.
     let times = |x: &&ExchangeOutcome| match &x.rounds[..] {
@@ -275,6 +284,14 @@ fn noticed(workload: &Workload, outcomes: &[&ExchangeOutcome]) -> BTreeMap<Quant
                 _ => (0, outcomes),
             };
             messages_quantities(messages, &ran.iter().flat_map(times).collect(), bulk)
+        }
+        Some(Application::Page(_)) => {
+            let took = visit.and_then(|visit| visit.took);
+            took.map(page_quantities).unwrap_or_default()
+        }
+        Some(Application::Video(_)) => {
+            let watched = visit.and_then(|visit| visit.watched);
+            watched.as_ref().map(video_quantities).unwrap_or_default()
         }
         _ => BTreeMap::new(),
     }

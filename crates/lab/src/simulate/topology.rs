@@ -12,7 +12,8 @@ use mpbond_radio::Profiles;
 use mpbond_sim::ideal;
 use mpbond_sim::link::{LinkChange, LinkConfig, Rate};
 use mpbond_sim::world::{
-    Ending, Exchange, Fault, Happening, HelperId, Late, Rounds, Route, Scenario, TwoWay, When,
+    Ending, Exchange, Fault, Happening, HelperId, Late, Program, Rounds, Route, Scenario, TwoWay,
+    Visit, When,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -37,6 +38,10 @@ const ENDLESS_BYTES: u64 = 1 << 40;
 /// Time after a transfer that belongs to it, since its closing packets wake radios too: a few round
 /// trips, about as long as the lab takes to notice the end.
 pub(super) const CLOSING: Duration = Duration::from_millis(100);
+/// Connection of plain TCP that a scheme keeps, and that of chunks.
+const KEPT: u32 = 0;
+/// Connection of plain TCP for messages.
+const OF_MESSAGES: u32 = 1;
 /// Time limit for joining.
 const JOIN_LIMIT: Duration = Duration::from_secs(60);
 
@@ -54,11 +59,26 @@ pub(super) struct Prepared<'e> {
 #[derive(Debug)]
 pub(super) struct Part<'e> {
     pub workload: &'e Workload,
-    /// Its exchanges in the world, by number.
+    /// Its exchanges in the world, by number, those of its visit excepted.
     pub exchanges: Range<usize>,
-    /// Fluid bound; `None` for a download of given duration and for messages, whose bound depends
-    /// on the bytes.
+    /// Its page or video in the world, by number.
+    pub visit: Option<usize>,
+    /// Fluid bound; `None` where it depends on the bytes: for applications, chunks excepted.
     pub ideal: Option<Duration>,
+}
+
+impl Part<'_> {
+    /// The instant `wait` after its end.
+    fn over(&self, wait: Duration) -> When {
+        match self.visit {
+            Some(visit) => When::AfterVisit(visit, wait),
+            None => When::AfterAll {
+                first: self.exchanges.start,
+                last: self.exchanges.end - 1,
+                wait,
+            },
+        }
+    }
 }
 
 impl Prepared<'_> {
@@ -173,8 +193,8 @@ impl<'e> Builder<'e> {
     fn build(mut self, workloads: &[&'e Workload]) -> Result<Prepared<'e>> {
         let mut parts: Vec<Part> = Vec::new();
         for workload in workloads {
-            let before = parts.last().map(|part| part.exchanges.clone());
-            parts.push(self.part(workload, before)?);
+            let part = self.part(workload, parts.last())?;
+            parts.push(part);
         }
         Ok(Prepared {
             scheme: self.scheme,
@@ -184,18 +204,12 @@ impl<'e> Builder<'e> {
         })
     }
 
-    /// Adds a transfer after the exchanges `before`.
-    fn part(&mut self, workload: &'e Workload, before: Option<Range<usize>>) -> Result<Part<'e>> {
+    /// Adds a transfer after the one `before`.
+    fn part(&mut self, workload: &'e Workload, before: Option<&Part>) -> Result<Part<'e>> {
         let (e, scheme) = (self.e, self.scheme);
         let most = workload.most_bytes();
         let ideal = ideal_time(e, scheme, workload, most.max(1))?;
-        let after_before = |wait| {
-            before.as_ref().map(|b| When::AfterAll {
-                first: b.start,
-                last: b.end - 1,
-                wait,
-            })
-        };
+        let after_before = |wait| before.map(|part| part.over(wait));
         if let Some(over) = after_before(Duration::ZERO) {
             self.happens(over, Happening::RestRadios);
             self.restore(over);
@@ -213,9 +227,13 @@ impl<'e> Builder<'e> {
         };
         if kept {
             let at = after_before(Duration::ZERO).unwrap_or(from_start(Duration::ZERO));
-            self.scenario.exchanges.push(match workload.direction {
+            let warm_up = match workload.direction {
                 Direction::Down => Exchange::download(at, WARM_UP_BYTES),
                 Direction::Up => Exchange::upload(at, WARM_UP_BYTES),
+            };
+            self.scenario.exchanges.push(Exchange {
+                connection: Some(KEPT),
+                ..warm_up
             });
             start = When::AfterEnd(self.scenario.exchanges.len() - 1, idle);
         }
@@ -227,19 +245,24 @@ impl<'e> Builder<'e> {
             // Opens the messages' connection before their time runs.
             self.scenario.exchanges.push(Exchange {
                 up_bytes: 0,
+                connection: Some(OF_MESSAGES),
                 ..Exchange::download(start, 0)
             });
         }
         let first = self.scenario.exchanges.len();
-        self.exchanges(workload, start, kept, has_session);
+        let visit = visit(workload, start);
+        match &visit {
+            Some(visit) => self.scenario.visits.push(visit.clone()),
+            None => self.exchanges(workload, start, kept, has_session),
+        }
         for exchange in &mut self.scenario.exchanges {
             // HTTP: the length is known, and the connection stays open.
             exchange.by_length = true;
         }
-        let begins = |after| match messages {
-            // The first one is not due at the start.
-            Some(_) => start.later(after),
-            None => When::AfterStart(first, after),
+        // The first message is not due at the start, and exchanges of a visit have no numbers yet.
+        let begins = |after| match messages.is_some() || visit.is_some() {
+            true => start.later(after),
+            false => When::AfterStart(first, after),
         };
         self.restore(begins(Duration::ZERO));
         for change in timed_changes(e, workload)? {
@@ -267,18 +290,20 @@ impl<'e> Builder<'e> {
         self.scenario.stall_limit = self.scenario.stall_limit.max(longest);
         self.scenario.limit += longest + idle;
         let timed = matches!(workload.application(), Some(Application::Timed(_)));
-        let has_ideal = !timed && messages.is_none();
+        let has_ideal = !timed && messages.is_none() && visit.is_none();
         Ok(Part {
             workload,
             exchanges: first..self.scenario.exchanges.len(),
+            visit: visit.map(|_| self.scenario.visits.len() - 1),
             ideal: has_ideal.then_some(ideal),
         })
     }
 
-    fn exchanges(&mut self, workload: &Workload, start: When, continues: bool, has_session: bool) {
+    fn exchanges(&mut self, workload: &Workload, start: When, kept: bool, has_session: bool) {
         let all = &mut self.scenario.exchanges;
         let bytes = workload.bytes.0;
         let class = workload.class;
+        let connection = kept.then_some(KEPT);
         let endless = |length| Exchange {
             class,
             ..endless(start, length)
@@ -293,7 +318,7 @@ impl<'e> Builder<'e> {
                         _ => start,
                     };
                     all.push(Exchange {
-                        continues: continues || number > 0,
+                        connection: Some(KEPT),
                         class,
                         ..Exchange::download(when, chunks.bytes.0)
                     });
@@ -317,17 +342,17 @@ impl<'e> Builder<'e> {
                 all.extend(messages.bulk.then(|| endless(messages.length)));
             }
             Some(Application::Timed(length)) => all.push(Exchange {
-                continues,
+                connection,
                 ..endless(length)
             }),
-            // Other applications cannot be simulated and were left out.
+            // Visits are none, and streams were left out.
             _ => {
                 let exchange = match workload.direction {
                     Direction::Down => Exchange::download(start, bytes),
                     Direction::Up => Exchange::upload(start, bytes),
                 };
                 all.push(Exchange {
-                    continues,
+                    connection,
                     class,
                     ..exchange
                 });
@@ -361,6 +386,23 @@ impl<'e> Builder<'e> {
     }
 }
 
+/// The page or the video of a workload.
+fn visit(workload: &Workload, start: When) -> Option<Visit> {
+    let program = match workload.application()? {
+        Application::Page(page) => Program::Page {
+            objects: page.plan(),
+            connections: page.connections,
+        },
+        Application::Video(video) => Program::Video(video.plan()),
+        _ => return None,
+    };
+    Some(Visit {
+        start,
+        program,
+        class: workload.class,
+    })
+}
+
 /// Messages over one stream.
 fn over_one_stream(messages: &Messages, message: Exchange) -> Exchange {
     Exchange {
@@ -378,9 +420,10 @@ fn over_one_stream(messages: &Messages, message: Exchange) -> Exchange {
 fn one_by_one(messages: &Messages, message: &Exchange, first: usize) -> Vec<Exchange> {
     let due = (1..).map(|number| messages.every * number);
     let due = due.take_while(|due| *due < messages.length);
+    let kept = messages.connection == Connection::Kept;
     let exchange = |(before, due)| Exchange {
         start: message.start.later(due),
-        continues: messages.connection == Connection::Kept,
+        connection: kept.then_some(OF_MESSAGES),
         never_beside: first..first + before,
         ..message.clone()
     };

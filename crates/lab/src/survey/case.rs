@@ -108,7 +108,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Adds the transfer to a world; `plain` TCP continues its connection where a session is kept.
+    /// Adds the transfer to a world; `plain` TCP keeps its connection as a session does.
     pub fn add_to(self, scenario: Scenario, plain: bool) -> Scenario {
         let before = match self.start {
             SurveyStart::Joined => Before::Joined,
@@ -119,9 +119,7 @@ impl Case {
         for exchange in &mut scenario.exchanges {
             // HTTP: the length is known.
             exchange.by_length = true;
-        }
-        if let Some(last) = scenario.exchanges.last_mut() {
-            last.continues = plain && self.start == SurveyStart::Kept;
+            exchange.connection = plain.then_some(0);
         }
         scenario
     }

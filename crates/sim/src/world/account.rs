@@ -51,6 +51,7 @@ impl World {
         Observed {
             exchanges: exchanges.collect(),
             left_out: self.left_out,
+            visits: self.visits.outcomes(),
             ended: self.now,
             failure,
             passed: self.net.passed.take().unwrap_or_default(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mpbond_units::Timestamp;
 
-use super::scenario::When;
+use super::when::When;
 
 /// Exchanges or faults that have not begun, by index. A world of a day has thousands, and asks for
 /// the next one after every packet.

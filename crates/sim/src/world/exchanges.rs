@@ -11,7 +11,7 @@ use super::app::{App, Running};
 use super::host::Side;
 use super::results::{destination, exchange_with};
 use super::rounds::{Asking, Part};
-use super::scenario::When;
+use super::when::When;
 
 /// Way of an exchange that is due.
 enum Entry {
@@ -29,6 +29,7 @@ impl World {
             When::AfterJoined(after) => Some(self.joined? + after),
             When::AfterStart(e, after) => Some(exchange(e)?.started + after),
             When::AfterEnd(e, after) => Some(exchange(e)?.client.ended?.0 + after),
+            When::AfterVisit(v, after) => Some(self.visits.ended(v)? + after),
             When::AfterAll { first, last, wait } => {
                 let over = |e: usize| match self.left_out[e] {
                     true => Some(Timestamp::ZERO),
@@ -170,7 +171,8 @@ impl World {
             let over = running.is_some_and(|r| r.is_over() || is_endless);
             over || self.direct_at[e].is_some()
         };
-        let is_done = self.waiting.is_empty() && self.active.iter().all(is_over);
+        let is_done =
+            self.waiting.is_empty() && self.visits.are_over() && self.active.iter().all(is_over);
         self.hosts[1].has_let_go || is_done
     }
 }

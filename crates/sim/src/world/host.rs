@@ -86,6 +86,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) keeps_log: bool,
     /// Whether a lost session is followed by another one.
     pub(super) is_lasting: bool,
+    /// Whether a visit is not over.
+    pub(super) is_visiting: bool,
 }
 
 /// Treatment of a hello by the proxy.

@@ -52,7 +52,11 @@ mod sessions;
 mod sockets;
 mod unread;
 mod upgrade;
+mod visit;
+mod visiting;
+mod visits;
 mod watch;
+mod when;
 
 use std::time::Duration;
 
@@ -72,8 +76,10 @@ pub use plain::observe_plain;
 pub use rounds::{Late, Round, Rounds};
 pub use scenario::{
     Before, Daemon, Ending, Exchange, Fault, Happening, Lasting, Manner, Pace, Pause, Route,
-    Scenario, TwoWay, When,
+    Scenario, TwoWay,
 };
+pub use visit::{Program, Visit, VisitOutcome};
+pub use when::When;
 
 pub(crate) use random::Dice;
 pub(crate) use watch::Served;
@@ -87,6 +93,7 @@ use host::{Host, Side, Surroundings};
 use lasting::LastingState;
 use line::{Line, Stage};
 use net::Net;
+use visits::Visits;
 
 /// A link with a longer one-way delay does not count as working: a connection over it takes too
 /// long to make.
@@ -121,6 +128,7 @@ pub struct World {
     active: Vec<usize>,
     /// Exchanges that have not started.
     waiting: Agenda,
+    visits: Visits,
     /// By exchange: whether it was left out.
     left_out: Vec<bool>,
     /// By exchange: when it went direct.
@@ -164,6 +172,7 @@ impl World {
             running: scenario.exchanges.iter().map(|_| None).collect(),
             active: Vec::new(),
             waiting: Agenda::new(scenario.exchanges.iter().map(|x| x.start)),
+            visits: Visits::new(&scenario),
             left_out: vec![false; scenario.exchanges.len()],
             direct_at: vec![None; scenario.exchanges.len()],
             faults: Agenda::new(scenario.faults.iter().map(|f| f.when)),
@@ -266,6 +275,7 @@ impl World {
             moved |= self.drive_leaving()?;
             moved |= self.renew_sessions();
             moved |= self.deliver_unread()?;
+            moved |= self.visit()?;
             moved |= self.manage();
             if !moved {
                 break;
@@ -301,6 +311,7 @@ impl World {
             processes: &processes,
             keeps_log: self.scenario.keeps_log,
             is_lasting: self.scenario.lasting.is_some(),
+            is_visiting: !self.visits.are_over(),
         };
         f(&mut self.hosts, &mut self.leaving, &mut surroundings)
     }
@@ -370,6 +381,7 @@ impl World {
             .chain(faults)
             .chain(starts)
             .chain(self.unread_due())
+            .chain(self.visits.due(|when| self.instant(when)))
             .chain(resumes.filter(|t| *t > self.now))
             .min()
     }

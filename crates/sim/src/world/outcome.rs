@@ -7,12 +7,13 @@ use mpbond_units::Timestamp;
 
 use super::app::End;
 use super::rounds::Round;
+use super::visit::VisitOutcome;
 use crate::ideal::Direction;
 
 /// Result of a world that ended without a failure.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its exchanges, in the scenario's order.
+    /// Its exchanges, in the scenario's order, then those of visits.
     pub exchanges: Vec<ExchangeOutcome>,
     /// The primary's counters.
     pub client: SessionStats,
@@ -33,10 +34,13 @@ pub struct Outcome {
 /// State of a world at its end, with or without a failure.
 #[derive(Debug)]
 pub struct Observed {
-    /// Its exchanges, in the scenario's order; `None` for one that was not over or ended wrongly.
+    /// Its exchanges, in the scenario's order, then those of visits; `None` for one that was not
+    /// over or ended wrongly.
     pub exchanges: Vec<Option<ExchangeOutcome>>,
     /// By exchange: whether it was left out ([`super::Exchange::never_beside`]).
     pub left_out: Vec<bool>,
+    /// Its visits, in the scenario's order.
+    pub visits: Vec<VisitOutcome>,
     /// Packets that links carried, in order of arrival, if [`super::Scenario::keeps_log`] is set.
     pub passed: Vec<Passed>,
     /// When it ended.

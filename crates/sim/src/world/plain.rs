@@ -1,7 +1,7 @@
 //! Plain TCP over the first route of a scenario, for comparison with mpbond.
 //!
 //! Links, faults and exchanges are those of the scenario. An exchange makes a connection of its own
-//! or continues that of the one before. There is no TLS and no session. Both ends check every byte.
+//! or uses that of others before. There is no TLS and no session. Both ends check every byte.
 
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use mpbond_units::Timestamp;
 
 use super::app::{End, WRITE, slice};
 use super::net::Net;
-use super::scenario::{Ending, Exchange, Happening, Scenario, When};
+use super::scenario::{Ending, Exchange, Happening, Scenario};
+use super::visits::Visits;
+use super::when::When;
 use super::{ExchangeOutcome, Failure, Observed, Share};
 use crate::ideal::Direction;
 use crate::tcp::{Config, End as Tcp};
@@ -35,6 +37,8 @@ pub fn observe_plain(scenario: &Scenario) -> Observed {
         scenario,
         now: Timestamp::ZERO,
         net: Net::new(&scenario.links, scenario.seed, scenario.keeps_log),
+        exchanges: scenario.exchanges.clone(),
+        visits: Visits::new(scenario),
         running: scenario.exchanges.iter().map(|_| None).collect(),
         left_out: vec![false; scenario.exchanges.len()],
         faults_done: vec![false; scenario.faults.len()],
@@ -43,7 +47,7 @@ pub fn observe_plain(scenario: &Scenario) -> Observed {
         at: plain.now,
         what,
     });
-    let all = plain.running.iter().zip(&scenario.exchanges);
+    let all = plain.running.iter().zip(&plain.exchanges);
     let exchanges = all
         .map(|(running, x)| {
             let running = running.as_ref().filter(|r| r.ended.is_some())?;
@@ -52,6 +56,7 @@ pub fn observe_plain(scenario: &Scenario) -> Observed {
         .collect();
     Observed {
         exchanges,
+        visits: plain.visits.outcomes(),
         left_out: plain.left_out,
         passed: plain.net.passed.take().unwrap_or_default(),
         ended: plain.now,
@@ -63,6 +68,9 @@ struct Plain<'a> {
     scenario: &'a Scenario,
     now: Timestamp,
     net: Net,
+    /// Those of the scenario, then those of visits.
+    exchanges: Vec<Exchange>,
+    visits: Visits,
     running: Vec<Option<Running>>,
     left_out: Vec<bool>,
     faults_done: Vec<bool>,
@@ -98,7 +106,8 @@ impl Plain<'_> {
         let mut over: Option<Timestamp> = None;
         loop {
             self.step()?;
-            let done = (0..self.running.len()).all(|e| self.over(e).is_some());
+            let all_over = (0..self.running.len()).all(|e| self.over(e).is_some());
+            let done = all_over && self.visits.are_over();
             if over.is_none() && done {
                 over = Some(self.now + self.scenario.linger);
             }
@@ -136,6 +145,7 @@ impl Plain<'_> {
             for e in 0..self.running.len() {
                 moved |= self.pump(e)?;
             }
+            moved |= self.visit();
             if !moved {
                 return Ok(());
             }
@@ -150,6 +160,7 @@ impl Plain<'_> {
             When::AfterJoined(after) => Some(Timestamp::ZERO + after),
             When::AfterStart(e, after) => Some(exchange(e)?.started + after),
             When::AfterEnd(e, after) => Some(exchange(e)?.ended? + after),
+            When::AfterVisit(v, after) => Some(self.visits.ended(v)? + after),
             When::AfterAll { first, last, wait } => {
                 let mut all = (first..=last).rev();
                 Some(all.try_fold(Timestamp::ZERO, |end, e| Some(end.max(self.over(e)?)))? + wait)
@@ -189,8 +200,30 @@ impl Plain<'_> {
         }
     }
 
+    /// Begins visits that are due, and the exchanges that their clients request. Returns whether
+    /// there are any.
+    fn visit(&mut self) -> bool {
+        for (visit, start) in self.visits.waiting() {
+            if self.instant(start).is_some_and(|at| at <= self.now) {
+                self.visits.begin(self.now, visit);
+            }
+        }
+        let before = self.exchanges.len();
+        let ended = |e: usize| self.running.get(e)?.as_ref()?.ended;
+        while let Some(exchange) = self.visits.poll(self.now, self.exchanges.len(), ended) {
+            self.exchanges.push(exchange);
+        }
+        self.running.resize_with(self.exchanges.len(), || None);
+        self.left_out.resize(self.exchanges.len(), false);
+        let any = self.exchanges.len() > before;
+        if any {
+            self.start();
+        }
+        any
+    }
+
     fn start(&mut self) {
-        for (e, x) in self.scenario.exchanges.iter().enumerate() {
+        for (e, x) in self.exchanges.iter().enumerate() {
             let due = self.instant(x.start).is_some_and(|t| t <= self.now);
             if self.running[e].is_some() || self.left_out[e] || !due {
                 continue;
@@ -201,11 +234,13 @@ impl Plain<'_> {
                 self.left_out[e] = true;
                 continue;
             }
-            let before = (0..e).rev().find(|b| !self.left_out[*b]);
-            let before = before.and_then(|b| self.running[b].as_ref());
-            let conn = match before {
-                Some(before) if x.continues => before.conn,
-                _ => {
+            let shares = |(other, _): &(&Exchange, _)| {
+                x.connection.is_some() && other.connection == x.connection
+            };
+            let mut others = self.exchanges.iter().zip(&self.running).filter(shares);
+            let conn = match others.find_map(|(_, running)| Some(running.as_ref()?.conn)) {
+                Some(conn) => conn,
+                None => {
                     let links = self.scenario.routes.first().map_or(&[][..], |r| &r.links);
                     let (a, b) = (plain_config(), plain_config());
                     self.net.connect(self.now, 0, true, links, (a, b))
@@ -221,12 +256,18 @@ impl Plain<'_> {
         }
     }
 
+    /// Whether a connection goes away with this exchange. Those of visits stay.
+    fn closes(&self, e: usize) -> bool {
+        let of_scenario = &self.scenario.exchanges;
+        let connection = self.exchanges[e].connection;
+        let last = of_scenario.iter().rposition(|x| x.connection == connection);
+        connection.is_none() || last == Some(e)
+    }
+
     /// Reads and writes as much as both ends can. Returns whether anything moved.
     fn pump(&mut self, e: usize) -> Result<bool, String> {
-        let x = &self.scenario.exchanges[e];
+        let x = &self.exchanges[e];
         let salt = e as u64 * 2;
-        let goes_on = |x: &Exchange| x.continues;
-        let followed = self.scenario.exchanges.get(e + 1).is_some_and(goes_on);
         let (now, net) = (self.now, &mut self.net);
         let Some(r) = self.running[e].as_mut().filter(|r| r.ended.is_none()) else {
             return Ok(false);
@@ -250,10 +291,10 @@ impl Plain<'_> {
         };
         if enough || (r.client.read >= x.down_bytes && r.client.written >= x.up_bytes) {
             r.ended = Some(now);
-            if !followed {
+            if self.closes(e) {
                 // It goes away; what still comes finds nobody.
-                net.socket_mut(conn, Tcp::A).abort();
-                net.push(now, conn, Tcp::A);
+                self.net.socket_mut(conn, Tcp::A).abort();
+                self.net.push(now, conn, Tcp::A);
             }
         }
         Ok(moved)
@@ -262,7 +303,7 @@ impl Plain<'_> {
     fn next_event(&self) -> Option<Timestamp> {
         let faults = self.scenario.faults.iter().zip(&self.faults_done);
         let faults = faults.filter(|(_, done)| !**done).map(|(f, _)| f.when);
-        let all = || self.scenario.exchanges.iter().zip(&self.running);
+        let all = || self.exchanges.iter().zip(&self.running);
         let waiting = all().zip(&self.left_out);
         let waiting = waiting.filter(|((_, r), left_out)| r.is_none() && !**left_out);
         let starts = waiting.map(|((x, _), _)| x.start);
@@ -276,6 +317,7 @@ impl Plain<'_> {
             .into_iter()
             .chain(known)
             .chain(stops)
+            .chain(self.visits.due(|when| self.instant(when)))
             .min()
     }
 }
@@ -400,16 +442,20 @@ mod tests {
     fn a_kept_connection_saves_its_beginning() {
         let after = |e| When::AfterEnd(e, Duration::from_millis(100));
         let first = Exchange::download(When::At(Duration::ZERO), 64 << 10);
-        let second = |continues| Exchange {
-            continues,
-            ..Exchange::download(after(0), 64 << 10)
+        let over = |connection, exchange| Exchange {
+            connection,
+            ..exchange
         };
-        let took = |continues| {
-            let scenario = one_path().with_exchange(first.clone());
-            let observed = observe_plain(&scenario.with_exchange(second(continues)));
-            seconds(&observed, 1)
+        let took = |connection| {
+            let scenario = one_path().with_exchange(over(Some(7), first.clone()));
+            let second = Exchange::download(after(0), 64 << 10);
+            seconds(
+                &observe_plain(&scenario.with_exchange(over(connection, second))),
+                1,
+            )
         };
-        let saved = took(false) - took(true);
+        let saved = took(Some(8)) - took(Some(7));
+        assert_eq!(took(None), took(Some(8)));
         assert!(saved >= 0.05, "{saved}");
     }
 
@@ -417,7 +463,7 @@ mod tests {
     fn what_is_due_too_early_is_left_out() {
         // 64 KiB take from 0.2 to 0.3 s over a new connection, from 0.1 to 0.2 s over an open one.
         let message = |number: usize| Exchange {
-            continues: number > 0,
+            connection: Some(0),
             never_beside: 0..number,
             ..Exchange::download(
                 When::At(Duration::from_millis(100) * number as u32),

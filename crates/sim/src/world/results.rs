@@ -249,12 +249,13 @@ fn exchange_of(destination: &Destination) -> Result<usize, String> {
 }
 
 fn someone_waits(s: &Surroundings) -> bool {
-    s.running.iter().any(|r| {
+    let waits = |r: &Option<Running>| {
         r.as_ref().is_none_or(|r| {
             let rests = |app: &App| app.is_paused(s.now);
             r.waits_for_bytes() && !rests(&r.client) && !r.origin.as_ref().is_some_and(rests)
         })
-    })
+    };
+    s.is_visiting || s.running.iter().any(waits)
 }
 
 /// The exchange of a session's stream, of those that run.

@@ -9,6 +9,8 @@ use mpbond_units::BitRate;
 
 use super::nat::{Nat, Portal};
 use super::rounds::Rounds;
+use super::visit::Visit;
+use super::when::When;
 use crate::ideal::Direction;
 use crate::link::{LinkChange, LinkConfig, Rate, Shared};
 
@@ -37,6 +39,8 @@ pub struct Scenario {
     pub without_proxy: WithoutProxy,
     /// User connections, one stream each.
     pub exchanges: Vec<Exchange>,
+    /// Pages and videos, whose exchanges follow those above. Not for worlds that last.
+    pub visits: Vec<Visit>,
     /// Faults and changes.
     pub faults: Vec<Fault>,
     /// Time after which a world that is not done has failed.
@@ -109,29 +113,6 @@ pub struct Route {
     pub backup: bool,
 }
 
-/// An instant, absolute or relative to an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// Time since the beginning of the world.
-    At(Duration),
-    /// Time since both ends first had a subflow on every route.
-    AfterJoined(Duration),
-    /// Time since the start of this exchange.
-    AfterStart(usize, Duration),
-    /// Time since the end of this exchange at the client.
-    AfterEnd(usize, Duration),
-    /// Time since the end of the last of these exchanges at the client, when all are over. One that
-    /// was left out is over.
-    AfterAll {
-        /// First of the exchanges.
-        first: usize,
-        /// Last of the exchanges.
-        last: usize,
-        /// The time.
-        wait: Duration,
-    },
-}
-
 /// A user connection between a client at the primary and an origin behind the proxy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchange {
@@ -149,9 +130,9 @@ pub struct Exchange {
     /// Requests and answers of these sizes over one stream, delimited by their length. Not for
     /// plain TCP, nor for worlds that last.
     pub rounds: Option<Rounds>,
-    /// Plain TCP only: whether it uses the connection of the last exchange before that was not left
-    /// out. A session opens a new stream for each exchange.
-    pub continues: bool,
+    /// Plain TCP only: number of its connection. Exchanges with equal numbers use the same one, one
+    /// after the other; `None`: one of its own. A session opens a new stream for each exchange.
+    pub connection: Option<u32>,
     /// Exchanges beside which it does not run: if one of them runs when it is due, it is left out.
     pub never_beside: Range<usize>,
     /// Class of its stream.
@@ -331,24 +312,6 @@ pub enum Before {
     Used,
 }
 
-impl When {
-    /// The instant `by` after this one.
-    #[must_use]
-    pub fn later(self, by: Duration) -> Self {
-        match self {
-            Self::At(after) => Self::At(after + by),
-            Self::AfterJoined(after) => Self::AfterJoined(after + by),
-            Self::AfterStart(e, after) => Self::AfterStart(e, after + by),
-            Self::AfterEnd(e, after) => Self::AfterEnd(e, after + by),
-            Self::AfterAll { first, last, wait } => Self::AfterAll {
-                first,
-                last,
-                wait: wait + by,
-            },
-        }
-    }
-}
-
 impl Exchange {
     /// A download: a small request, and `bytes` as the response.
     pub fn download(start: When, bytes: u64) -> Self {
@@ -359,7 +322,7 @@ impl Exchange {
             at_once: false,
             by_length: false,
             rounds: None,
-            continues: false,
+            connection: None,
             never_beside: 0..0,
             class: StreamClass::Bulk,
             client: Manner::default(),
@@ -416,6 +379,7 @@ impl Scenario {
             false_reports: None,
             without_proxy: WithoutProxy::Refuse,
             exchanges: Vec::new(),
+            visits: Vec::new(),
             faults: Vec::new(),
             limit: Duration::from_secs(600),
             stall_limit: Duration::from_secs(30),

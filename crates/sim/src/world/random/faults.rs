@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{Dice, RESUME_FOR};
 use crate::link::LinkChange;
-use crate::world::scenario::{Daemon, Fault, Happening, Scenario, When};
+use crate::world::scenario::{Daemon, Fault, Happening, Scenario};
+use crate::world::when::When;
 
 impl Scenario {
     /// The scenario of a seed: [`Scenario::random_mild`] with up to three further faults at any

@@ -9,9 +9,8 @@ use mpbond_units::BitRate;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::scenario::{
-    Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay, When,
-};
+use super::scenario::{Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay};
+use super::when::When;
 use crate::link::{LinkChange, LinkConfig, Queue, Rate, Shared};
 
 /// Maximum time for which one fault leaves all routes silent or away: sessions are kept for 60 s by
@@ -173,7 +172,7 @@ impl Dice {
             at_once: self.once_in(2),
             by_length: false,
             rounds: None,
-            continues: false,
+            connection: None,
             never_beside: 0..0,
             class: if self.once_in(3) {
                 StreamClass::Interactive

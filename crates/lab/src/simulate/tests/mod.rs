@@ -1,5 +1,7 @@
 //! Tests of simulated experiments.
 
+mod visits;
+
 use super::options::SimulateOptions;
 use super::seeds::all_seeds;
 use crate::experiment::{Experiment, Scope, leave_out, name_of};
@@ -301,12 +303,13 @@ fn what_needs_the_kernel_is_left_out_and_named() {
     let asserts = "[[assert]]\nscheme = \"pams\"\nmax_seconds = 100\n\
         [[assert]]\nscheme = \"pams\"\nversus = \"k\"\nquantity = \"seconds\"\nat_most = 1.0\n\
         [[assert]]\nquantity = \"cpu-primary\"\nat_most = 10.0\n";
+    let loud = "bytes = 1000\n[[workload.fault]]\nat = \"1s\"\ndown_with_error = \"ps\"";
     let text = links([8, 10, 5], NO_MORE)
         + &mpbond("pams", "")
         + &mpbond("bbr", "congestion = \"bbr\"")
         + baselines
         + &workload("file", "down", "bytes = 1000")
-        + &workload("page", "down", "page = { objects = [1000] }")
+        + &workload("loud", "down", loud)
         + asserts;
     let mut e = experiment(&text);
     assert_eq!(Scope::of(experiment(&text)), Scope::Part);
@@ -315,7 +318,7 @@ fn what_needs_the_kernel_is_left_out_and_named() {
         "scheme \"k\": kibbutz needs",
         "scheme \"c\": combine needs",
         "scheme \"bbr\": congestion control bbr",
-        "workload \"page\": pages need",
+        "workload \"loud\": the loss of a carrier",
         "2 of 3 asserts",
     ] {
         assert!(said.contains(part), "{part}: {said}");
@@ -380,11 +383,6 @@ fn messages_run_beside_a_download_and_alone() {
         run(&e, 0, 2)
     };
     let kept = run_all("kept");
-    let figure = |all: &[Transfer], scheme, workload, quantity| {
-        let mine = of(all, scheme, workload);
-        let values = mine.iter().map(|d| d.noticed[&quantity]);
-        values.sum::<f64>() / mine.len() as f64
-    };
     for scheme in ["pams", "single"] {
         // A round trip, and 2 KiB at 5 to 10 Mbit/s.
         let alone = figure(&kept, scheme, "alone", Quantity::MessageS);
@@ -461,4 +459,11 @@ fn classes_of_messages_and_of_all_connections_reach_the_session() {
     // Plain TCP has no classes.
     let single = median("single", "", "");
     assert_eq!(median("single", realtime, background), single);
+}
+
+/// Mean of a quantity over the fit transfers.
+fn figure(all: &[Transfer], scheme: &str, workload: &str, quantity: Quantity) -> f64 {
+    let mine = of(all, scheme, workload);
+    let values = mine.iter().map(|d| d.noticed[&quantity]);
+    values.sum::<f64>() / mine.len() as f64
 }

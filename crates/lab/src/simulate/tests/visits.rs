@@ -1,0 +1,96 @@
+//! Pages and videos in virtual time.
+
+use super::{NO_MORE, SINGLE, experiment, figure, links, mpbond, of, run, seconds, workload};
+use crate::experiment::Scope;
+use crate::quantity::Quantity;
+use crate::record::Transfer;
+
+#[test]
+fn pages_load_over_their_connections() {
+    let page = |more: &str| format!("page = {{ objects = [{more} }}");
+    let six = "2000, 2000, 2000, 2000, 2000, 2000]";
+    let text = links([8, 10, 5], NO_MORE)
+        + &mpbond("pams", "")
+        + SINGLE
+        + &workload("small", "down", &page(&format!("2000, {six}")))
+        + &workload(
+            "in turn",
+            "down",
+            &page(&format!("2000, {six}, connections = 1")),
+        )
+        + &workload("large", "down", &page("100_000, 50_000, 50_000]"))
+        + &workload("file", "down", "bytes = \"1 MiB\"");
+    let e = experiment(&text);
+    assert_eq!(Scope::of(experiment(&text)), Scope::All);
+    let all = run(&e, 0, 2);
+    let near = |scheme, workload, expected: f64| {
+        let took = figure(&all, scheme, workload, Quantity::PageS);
+        let ratio = took / expected;
+        assert!(
+            (0.95..1.05).contains(&ratio),
+            "{scheme}, {workload}: {took}, not {expected}"
+        );
+    };
+    // Round trips of 51 ms, one more for each new connection, and 3 ms for the last two packets.
+    near("single", "small", 4.0 * 0.051 + 0.012);
+    near("single", "in turn", 8.0 * 0.051 + 0.021);
+    // Streams cost no round trip.
+    near("pams", "small", 2.0 * 0.051 + 0.012);
+    near("pams", "in turn", 7.0 * 0.051 + 0.021);
+    // 10, 20 and 40 packets of 1.5 ms by 0.263 s; then 10, 20 and 5 over a new connection, behind
+    // 35 over the old one.
+    near("single", "large", 0.48);
+    for scheme in ["pams", "single"] {
+        for d in of(&all, scheme, "large") {
+            assert_eq!(d.bytes, 200_000);
+            assert_eq!(d.seconds, d.noticed[&Quantity::PageS]);
+            assert_eq!(d.progress.last().map(|p| p.1), Some(d.bytes));
+            assert!(d.ratio >= 1.0 && d.energy[0].joules > 0.0, "{d:?}");
+        }
+        // The transfer after a page begins when that is over.
+        assert_eq!(of(&all, scheme, "file")[0].bytes, 1 << 20);
+    }
+    let text = |all: &[Transfer]| serde_json::to_string(all).unwrap();
+    assert_eq!(text(&all), text(&run(&e, 0, 1)), "seeds replay");
+}
+
+#[test]
+fn videos_play_and_stall() {
+    let video = "video = { segment = \"2s\", length = \"24s\", ladder = [4] }";
+    let text = links([2, 10, 5], NO_MORE)
+        + &mpbond("pams", "")
+        + SINGLE
+        + &workload("video", "down", video)
+        + &workload(
+            "adaptive",
+            "down",
+            &video.replace("[4]", "[0.5, 1, 2]").replace("24s", "60s"),
+        );
+    assert_eq!(Scope::of(experiment(&text)), Scope::All);
+    let all = run(&experiment(&text), 0, 2);
+    let of_video = |scheme, quantity| figure(&all, scheme, "video", quantity);
+    // A segment of 4 Mbit/s takes 4.15 s at 2. Playback begins with the second one and goes on with
+    // the fifth, ninth and last.
+    assert_eq!(of_video("single", Quantity::Stalls), 3.0);
+    for (quantity, expected) in [
+        (Quantity::StartupS, 8.3),
+        (Quantity::StalledS, 21.5),
+        (Quantity::StallRatio, 21.5 / 24.0),
+        (Quantity::BitrateMbps, 4.0),
+    ] {
+        let ratio = of_video("single", quantity) / expected;
+        assert!((0.95..1.05).contains(&ratio), "{quantity:?}: {ratio}");
+    }
+    let took = seconds(&all, "single", "video");
+    assert!((49.5..51.0).contains(&took), "{took}");
+    for d in of(&all, "single", "video") {
+        assert_eq!(d.bytes, 12_000_000);
+    }
+    // Both paths carry it.
+    assert_eq!(of_video("pams", Quantity::Stalls), 0.0);
+    // 0.7 of 2 Mbit/s has room for the second of three rates only.
+    let rate = |scheme| figure(&all, scheme, "adaptive", Quantity::BitrateMbps);
+    let (one, both) = (rate("single"), rate("pams"));
+    assert!((0.5..=1.0).contains(&one) && both > 1.3, "{one} {both}");
+    assert_eq!(figure(&all, "single", "adaptive", Quantity::Stalls), 0.0);
+}
