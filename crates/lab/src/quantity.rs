@@ -62,7 +62,7 @@ pub enum Quantity {
     MessageP95S,
     /// Messages: longest time, in seconds.
     MessageMaxS,
-    /// Messages: throughput of the download beside them, in Mbit/s.
+    /// Messages, page: throughput of the download beside them, in Mbit/s.
     BulkMbps,
     /// Processor time of the primary's daemons over the time of the transfer, in percent of one
     /// processor; zero without daemons.
@@ -138,7 +138,7 @@ impl Quantity {
             Self::MessageS => "message time, median",
             Self::MessageP95S => "message time, 95th percentile",
             Self::MessageMaxS => "message time, longest",
-            Self::BulkMbps => "throughput beside messages",
+            Self::BulkMbps => "throughput of the download beside",
             Self::CpuPrimary => "processor time on the primary",
             Self::CpuHelper => "processor time on a helper",
         }

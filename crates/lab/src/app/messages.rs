@@ -37,6 +37,7 @@ pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progres
             let mut arrived = |more| {
                 bulk_bytes += more;
                 progress(saw(&watch, more));
+                true
             };
             download_until(connection, setting.content, end, &mut arrived)
         });

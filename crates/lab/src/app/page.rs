@@ -1,11 +1,13 @@
-//! Loading a page over a browser's number of connections to each host.
+//! Loading a page over a browser's number of connections to each host, alone or beside a download.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use mpbond_sim::application::page::{Next, Order};
 
 use super::ran::{Noticed, Ran, Setting, fetch_object};
+use super::timed::download_until;
 use crate::client::Progress;
 use crate::error::{Error, Result};
 use crate::experiment::Page;
@@ -25,27 +27,72 @@ struct Work {
 struct Shared<'a> {
     setting: &'a Setting<'a>,
     start: Instant,
-    work: Mutex<Work>,
+    work: &'a Mutex<Work>,
     changed: Condvar,
 }
 
-/// Loads the page to its last byte.
+/// Loads the page to its last byte. Ends the download beside it then.
 pub(super) fn load(page: &Page, setting: &Setting, progress: Progress) -> Result<Ran> {
-    let start = Instant::now();
-    let order = Order::new(page.plan());
-    let hosts = order.objects_by_host();
+    let dial = || setting.dial.connect(setting.limit);
+    let mut bulk = page.bulk.then(dial).transpose()?;
+    let begun = bulk.as_ref().map_or_else(Instant::now, |(_, start)| *start);
+    let work = Mutex::new(Work {
+        order: Order::new(page.plan()),
+        watch: Watch::since(begun),
+        intact: true,
+        failed: false,
+    });
+    let is_over = AtomicBool::new(false);
+    let ran: Result<(Duration, Option<u64>)> = std::thread::scope(|scope| {
+        let (work, is_over) = (&work, &is_over);
+        let downloading = bulk.as_mut().map(|(connection, _)| {
+            scope.spawn(move || {
+                let mut bytes = 0;
+                let mut arrived = |more| {
+                    saw(work, more);
+                    bytes += more;
+                    !is_over.load(Ordering::Relaxed)
+                };
+                let end = begun + setting.limit;
+                let intact = download_until(connection, setting.content, end, &mut arrived)?;
+                Ok((intact && bytes > 0, bytes))
+            })
+        });
+        std::thread::sleep((begun + page.ahead()).saturating_duration_since(Instant::now()));
+        let start = Instant::now();
+        let loaded = load_alone(page, setting, start, work);
+        let took = start.elapsed();
+        is_over.store(true, Ordering::Relaxed);
+        let mut bulk_bytes = None;
+        if let Some(downloading) = downloading {
+            let (intact, bytes) = downloading.join().map_err(|_| panicked())??;
+            work.lock().map_err(|_| panicked())?.intact &= intact;
+            bulk_bytes = Some(bytes);
+        }
+        loaded.map(|()| (took, bulk_bytes))
+    });
+    let (took, bulk_bytes) = ran?;
+    let downloaded = bulk_bytes.map(|bytes| (bytes, begun.elapsed()));
+    let work = work.into_inner().map_err(|_| panicked())?;
+    progress(work.watch.bytes());
+    Ok(Ran {
+        watch: work.watch,
+        intact: work.intact,
+        noticed: quantities(took, downloaded),
+        used: Vec::new(),
+    })
+}
+
+/// Loads the page to its last byte.
+fn load_alone(page: &Page, setting: &Setting, start: Instant, work: &Mutex<Work>) -> Result<()> {
+    let hosts = Order::new(page.plan()).objects_by_host();
     let shared = Shared {
         setting,
         start,
-        work: Mutex::new(Work {
-            order,
-            watch: Watch::since(start),
-            intact: true,
-            failed: false,
-        }),
+        work,
         changed: Condvar::new(),
     };
-    let ran: Result<()> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let shared = &shared;
         let connections = hosts.iter().enumerate().flat_map(|(host, objects)| {
             let count = page.connections.min(*objects);
@@ -56,22 +103,26 @@ pub(super) fn load(page: &Page, setting: &Setting, progress: Progress) -> Result
             let ended = connection.join();
             ended.map_err(|_| panicked())?
         })
-    });
-    ran?;
-    let work = shared.work.into_inner().map_err(|_| panicked())?;
-    progress(work.watch.bytes());
-    let noticed = quantities(start.elapsed());
-    Ok(Ran {
-        watch: work.watch,
-        intact: work.intact,
-        noticed,
-        used: Vec::new(),
     })
 }
 
-/// Quantities of a page that took this long.
-pub(crate) fn quantities(took: Duration) -> Noticed {
-    Noticed::from([(Quantity::PageS, took.as_secs_f64())])
+/// Adds bytes that have arrived.
+fn saw(work: &Mutex<Work>, more: u64) {
+    if let Ok(mut work) = work.lock() {
+        let so_far = work.watch.bytes();
+        work.watch.saw(so_far + more, Instant::now());
+    }
+}
+
+/// Quantities of a page that took this long, and of the download beside it: its bytes, and the time
+/// for which it ran.
+pub(crate) fn quantities(took: Duration, bulk: Option<(u64, Duration)>) -> Noticed {
+    let mut noticed = Noticed::from([(Quantity::PageS, took.as_secs_f64())]);
+    if let Some((bytes, ran)) = bulk {
+        let mbps = bytes as f64 * 8e-6 / ran.as_secs_f64();
+        noticed.insert(Quantity::BulkMbps, mbps);
+    }
+    noticed
 }
 
 impl Shared<'_> {
@@ -96,12 +147,7 @@ impl Shared<'_> {
                 Some(connection) => connection,
                 none => none.insert(self.setting.dial.connect(limit)?.0),
             };
-            let mut arrived = |more| {
-                if let Ok(mut work) = self.work.lock() {
-                    let so_far = work.watch.bytes();
-                    work.watch.saw(so_far + more, Instant::now());
-                }
-            };
+            let mut arrived = |more| saw(self.work, more);
             let content = self.setting.content;
             let intact = fetch_object(connection, content, bytes, deadline, &mut arrived)?;
             let mut work = self.locked()?;

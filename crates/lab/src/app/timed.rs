@@ -20,6 +20,7 @@ pub(super) fn fetch(length: Duration, setting: &Setting, progress: Progress) -> 
     let mut arrived = |more| {
         watch.saw(watch.bytes() + more, Instant::now());
         progress(watch.bytes());
+        true
     };
     let end = start + length;
     let intact = download_until(&mut connection, setting.content, end, &mut arrived)?;
@@ -31,7 +32,8 @@ pub(super) fn fetch(length: Duration, setting: &Setting, progress: Progress) -> 
     })
 }
 
-/// Downloads until `end`; returns whether every byte was right.
+/// Downloads until `end`, or until `arrived`, which is called with the number of new bytes, returns
+/// `false`. Returns whether every byte was right.
 ///
 /// # Errors
 /// When the connection breaks before.
@@ -39,12 +41,14 @@ pub(super) fn download_until(
     connection: &mut Connection,
     content: &Content,
     end: Instant,
-    arrived: &mut dyn FnMut(u64),
+    arrived: &mut dyn FnMut(u64) -> bool,
 ) -> Result<bool> {
     let (mut at, mut intact) = (0, true);
     let head = connection.ask(&path_of(FILE_BYTES), None, end)?;
     let over = connection.body(head.length, end, &mut |mut piece| {
-        arrived(piece.len() as u64);
+        if !arrived(piece.len() as u64) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         while !piece.is_empty() {
             let right = content.piece(at, piece.len() as u64);
             let (now, later) = piece.split_at(right.len());

@@ -74,6 +74,10 @@ pub struct Page {
     /// Simultaneous connections to each host (browsers with HTTP/1.1: six).
     #[serde(default = "six")]
     pub connections: usize,
+    /// Whether a download runs beside the page, over a connection of its own, from two seconds
+    /// before its start.
+    #[serde(default)]
+    pub bulk: bool,
     /// Contents of `list`, after loading.
     #[serde(skip)]
     pub(crate) listed: Vec<PageObject>,
@@ -152,6 +156,8 @@ fn packet() -> Size {
     Size(1200)
 }
 
+/// Time from the start of a download to that of the page beside it, so that it has its rate.
+pub(crate) const BULK_AHEAD: Duration = Duration::from_secs(2);
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
 const MAX_CONNECTIONS: usize = 64;
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
@@ -234,7 +240,8 @@ impl Application<'_> {
     pub(crate) fn adapts(&self) -> bool {
         match self {
             Self::Video(v) => v.ladder.len() > 1,
-            Self::Page(_) | Self::Stream(_) | Self::Chunks(_) => false,
+            Self::Stream(_) | Self::Chunks(_) => false,
+            Self::Page(p) => p.bulk,
             Self::Messages(m) => m.bulk,
             Self::Timed(_) => true,
         }
@@ -246,7 +253,7 @@ impl Application<'_> {
             Self::Video(v) => v.length.saturating_sub(v.buffer),
             Self::Stream(s) => s.length,
             Self::Chunks(c) => c.least_gap * c.count.saturating_sub(1),
-            Self::Page(_) => Duration::ZERO,
+            Self::Page(p) => p.ahead(),
             Self::Messages(m) => m.length,
             Self::Timed(length) => *length,
         }
@@ -262,7 +269,7 @@ impl Application<'_> {
                 let pause = (c.least_gap + c.most_gap) / 2;
                 (pause + Duration::from_secs(1)) * c.count
             }
-            Self::Page(_) => Duration::from_secs(5),
+            Self::Page(p) => p.ahead() + Duration::from_secs(2),
             Self::Messages(m) => m.length,
             Self::Timed(length) => *length,
         }
@@ -275,6 +282,7 @@ impl Application<'_> {
                 let highest = v.rates().last().unwrap_or(BitRate::ZERO);
                 highest.bytes_in(v.length + v.segment)
             }
+            Self::Page(p) if p.bulk => 0,
             Self::Page(p) => {
                 let sizes = p.plan().into_iter().map(|o| o.bytes);
                 sizes.fold(0, u64::saturating_add)
@@ -316,6 +324,14 @@ impl Video {
 }
 
 impl Page {
+    /// Time from the start of the transfer to that of the page.
+    pub(crate) fn ahead(&self) -> Duration {
+        match self.bulk {
+            true => BULK_AHEAD,
+            false => Duration::ZERO,
+        }
+    }
+
     /// Its objects, each with the time or event of its request.
     pub(crate) fn plan(&self) -> Vec<PageObject> {
         if self.list.is_some() {

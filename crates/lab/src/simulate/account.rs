@@ -82,7 +82,8 @@ fn transfer(
     let (scheme, workload) = (world.scheme, part.workload);
     let ended = |x: &ExchangeOutcome| x.started + x.took.unwrap_or_default();
     let start = outcomes.iter().map(|x| x.started).min();
-    let start = visit.and_then(|visit| visit.started).or(start);
+    let begun = visit.and_then(|visit| visit.started);
+    let start = start.into_iter().chain(begun).min();
     let start = start.unwrap_or(Timestamp::ZERO);
     let repeats = outcomes.iter().any(|x| !x.rounds.is_empty());
     let start = match workload.application() {
@@ -285,9 +286,13 @@ fn noticed(
             };
             messages_quantities(messages, &ran.iter().flat_map(times).collect(), bulk)
         }
-        Some(Application::Page(_)) => {
+        Some(Application::Page(page)) => {
+            // The download beside it is the first exchange.
+            let bulk = outcomes.first().filter(|_| page.bulk);
+            let bulk = bulk.map(|x| (x.down_bytes, x.took.unwrap_or_default()));
             let took = visit.and_then(|visit| visit.took);
-            took.map(page_quantities).unwrap_or_default()
+            took.map(|took| page_quantities(took, bulk))
+                .unwrap_or_default()
         }
         Some(Application::Video(_)) => {
             let watched = visit.and_then(|visit| visit.watched);

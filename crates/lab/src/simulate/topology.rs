@@ -35,6 +35,8 @@ use crate::player::restoring;
 const MAX_EXTRA_DELAY: Duration = Duration::from_millis(1);
 /// More bytes than any of the links carries in an hour.
 const ENDLESS_BYTES: u64 = 1 << 40;
+/// No page or video lasts longer.
+const MAX_VISIT: Duration = Duration::from_secs(24 * 3_600);
 /// Time after a transfer that belongs to it, since its closing packets wake radios too: a few round
 /// trips, about as long as the lab takes to notice the end.
 pub(super) const CLOSING: Duration = Duration::from_millis(100);
@@ -250,10 +252,17 @@ impl<'e> Builder<'e> {
             });
         }
         let first = self.scenario.exchanges.len();
-        let visit = visit(workload, start);
+        let visit = visit(workload, start, first);
         match &visit {
             Some(visit) => self.scenario.visits.push(visit.clone()),
             None => self.exchanges(workload, start, kept, has_session),
+        }
+        if visit.as_ref().is_some_and(|visit| visit.stops.is_some()) {
+            let download = Exchange {
+                class: workload.class,
+                ..endless(start, MAX_VISIT)
+            };
+            self.scenario.exchanges.push(download);
         }
         for exchange in &mut self.scenario.exchanges {
             // HTTP: the length is known, and the connection stays open.
@@ -386,20 +395,24 @@ impl<'e> Builder<'e> {
     }
 }
 
-/// The page or the video of a workload.
-fn visit(workload: &Workload, start: When) -> Option<Visit> {
-    let program = match workload.application()? {
-        Application::Page(page) => Program::Page {
-            objects: page.plan(),
-            connections: page.connections,
-        },
-        Application::Video(video) => Program::Video(video.plan()),
+/// The page or the video of a workload. A download beside it is the exchange `bulk`.
+fn visit(workload: &Workload, start: When, bulk: usize) -> Option<Visit> {
+    let (program, ahead, has_bulk) = match workload.application()? {
+        Application::Page(page) => {
+            let program = Program::Page {
+                objects: page.plan(),
+                connections: page.connections,
+            };
+            (program, page.ahead(), page.bulk)
+        }
+        Application::Video(video) => (Program::Video(video.plan()), Duration::ZERO, false),
         _ => return None,
     };
     Some(Visit {
-        start,
+        start: start.later(ahead),
         program,
         class: workload.class,
+        stops: has_bulk.then_some(bulk),
     })
 }
 

@@ -196,6 +196,11 @@ impl App {
         self
     }
 
+    /// Changes the end of its half.
+    pub(super) fn end_by(&mut self, ending: Ending) {
+        self.manner.ending = ending;
+    }
+
     /// Requests that were answered.
     pub(super) fn answered(&self) -> &[Round] {
         match &self.rounds {

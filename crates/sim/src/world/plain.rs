@@ -219,7 +219,14 @@ impl Plain<'_> {
         if any {
             self.start();
         }
-        any
+        let stops = self.visits.take_stops();
+        for e in &stops {
+            if let Some(running) = &self.running[*e] {
+                let after = self.now.since(running.started);
+                self.exchanges[*e].client.ending = Ending::StopAt(after);
+            }
+        }
+        any || !stops.is_empty()
     }
 
     fn start(&mut self) {

@@ -18,6 +18,8 @@ pub struct Visit {
     pub program: Program,
     /// Class of its streams.
     pub class: StreamClass,
+    /// Exchange, by index, that its client stops at the end of the visit: a download beside it.
+    pub stops: Option<usize>,
 }
 
 /// Kind of visit.

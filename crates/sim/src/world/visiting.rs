@@ -1,6 +1,7 @@
 //! Visits of a world: when they begin, and the exchanges that they add.
 
 use super::World;
+use super::scenario::Ending;
 
 impl World {
     /// Begins visits that are due, and the exchanges that their clients request. Returns whether
@@ -28,6 +29,20 @@ impl World {
         if any {
             self.start_exchanges()?;
         }
-        Ok(any)
+        let stops = self.visits.take_stops();
+        for e in &stops {
+            self.stop(*e);
+        }
+        Ok(any || !stops.is_empty())
+    }
+
+    /// The client of a running exchange stops reading now.
+    fn stop(&mut self, e: usize) {
+        if let Some(running) = self.running.get_mut(e).and_then(Option::as_mut) {
+            let ending = Ending::StopAt(self.now.since(running.started));
+            running.client.end_by(ending);
+            self.scenario.exchanges[e].client.ending = ending;
+            self.hosts[0].wake(e);
+        }
     }
 }

@@ -106,6 +106,12 @@ impl Visits {
         self.0.iter_mut().find_map(|v| v.poll(now, next, &ended))
     }
 
+    /// Exchanges to be stopped now.
+    pub(super) fn take_stops(&mut self) -> Vec<usize> {
+        let over = self.0.iter_mut().filter(|v| v.ended.is_some());
+        over.filter_map(|v| v.visit.stops.take()).collect()
+    }
+
     /// Results of all visits.
     pub(super) fn outcomes(&self) -> Vec<VisitOutcome> {
         self.0.iter().map(Visiting::outcome).collect()

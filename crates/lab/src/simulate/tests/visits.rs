@@ -94,3 +94,49 @@ fn videos_play_and_stall() {
     assert!((0.5..=1.0).contains(&one) && both > 1.3, "{one} {both}");
     assert_eq!(figure(&all, "single", "adaptive", Quantity::Stalls), 0.0);
 }
+
+#[test]
+fn pages_load_beside_a_download() {
+    let page = |more: &str| format!("page = {{ objects = [2000, 20_000, 20_000, 20_000]{more} }}");
+    let text = links([8, 10, 5], NO_MORE)
+        + &mpbond("pams", "")
+        + SINGLE
+        + &workload("beside", "down", &page(", bulk = true"))
+        + &workload("alone", "down", &page(""))
+        + &workload("file", "down", "bytes = \"1 MiB\"");
+    let e = experiment(&text);
+    assert_eq!(
+        (e.workloads[0].most_bytes(), e.workloads[1].most_bytes()),
+        (0, 62_000)
+    );
+    let all = run(&e, 0, 2);
+    let page_s = |scheme, workload| figure(&all, scheme, workload, Quantity::PageS);
+    for scheme in ["pams", "single"] {
+        let (beside, alone) = (page_s(scheme, "beside"), page_s(scheme, "alone"));
+        assert!(beside > alone, "{scheme}: {beside} {alone}");
+        for d in of(&all, scheme, "beside") {
+            // The download begins two seconds before the page and ends with it.
+            assert!(
+                (d.seconds - 2.0 - d.noticed[&Quantity::PageS]).abs() < 1e-6,
+                "{d:?}"
+            );
+            let bulk_bytes = d.noticed[&Quantity::BulkMbps] * d.seconds * 1e6 / 8.0;
+            assert!(
+                (d.bytes as f64 - bulk_bytes - 62_000.0).abs() < 1.0,
+                "{d:?}"
+            );
+            assert_eq!(d.progress.last().map(|p| p.1), Some(d.bytes));
+        }
+        for d in of(&all, scheme, "alone") {
+            assert!(!d.noticed.contains_key(&Quantity::BulkMbps));
+        }
+        assert_eq!(of(&all, scheme, "file")[0].bytes, 1 << 20);
+    }
+    // A page does not wait for the download; by plain TCP it waits in the same queue.
+    let longer = |scheme| page_s(scheme, "beside") - page_s(scheme, "alone");
+    assert!(
+        longer("pams") < 0.1 && longer("single") > 0.3,
+        "{}",
+        longer("pams")
+    );
+}
