@@ -1,9 +1,11 @@
 //! Whether a transfer is fit, and the share of processors that it used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::experiment::{Experiment, Role, Scheme};
+use mpbond_sim::world::StreamClass;
+
+use crate::experiment::{Experiment, Role, Scheme, Workload};
 use crate::player::Conditions;
 use crate::record::SubflowShare;
 
@@ -43,6 +45,20 @@ pub(crate) fn ratio_not_kept(
     let kept = sum(&is_direct) as f64 / sum(&|_| true).max(1) as f64;
     ((kept - wanted).abs() > TOLERANCE)
         .then(|| format!("the direct share of the bytes was {kept:.2} instead of {wanted:.2}"))
+}
+
+/// The reason why a transfer of declared classes has others, if it has: its daemons did not see what
+/// the client's sockets state.
+pub(crate) fn class_not_seen(workload: &Workload, seen: &BTreeSet<String>) -> Option<String> {
+    let of_all = Some(workload.class).filter(|class| *class != StreamClass::default());
+    let of_messages = workload.messages.as_ref().and_then(|m| m.class);
+    let mut declared = of_all.into_iter().chain(of_messages);
+    let unseen = declared.find(|class| !seen.contains(class.name()))?;
+    let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
+    Some(format!(
+        "no connection was of class {unseen}, but of {}",
+        seen.join(", ")
+    ))
 }
 
 /// Whether links that were played for a program did not keep their properties: 1 % of their packets
@@ -132,6 +148,24 @@ mod tests {
             ..e.schemes[0].clone()
         };
         assert_eq!(ratio_not_kept(&e, &pams, &[]), None);
+    }
+
+    #[test]
+    fn declared_classes_must_be_seen() {
+        let of = |what: &str, seen: &[&str]| {
+            let text = format!("name = \"w\"\ndirection = \"down\"\n{what}");
+            let workload: Workload = toml::from_str(&text).unwrap();
+            class_not_seen(&workload, &seen.iter().map(|c| (*c).to_owned()).collect())
+        };
+        let messages = "messages = { bytes = 1, every = \"1s\", length = \"9s\", \
+                        class = \"realtime\" }";
+        let both = format!("class = \"background\"\n{messages}");
+        assert_eq!(of("bytes = 1", &["bulk"]), None);
+        assert_eq!(of(messages, &["bulk", "realtime"]), None);
+        assert_eq!(of(&both, &["background", "realtime"]), None);
+        assert!(of(&both, &["background"]).is_some());
+        let why = of("bytes = 1\nclass = \"background\"", &["bulk"]).unwrap();
+        assert_eq!(why, "no connection was of class background, but of bulk");
     }
 
     #[test]

@@ -84,6 +84,11 @@ fn baselines_beside_mpbond() {
             used_both_paths(d);
         }
     }
+    // The proxy's daemon has seen the class of the uploads.
+    for d in of("pams") {
+        let why = d.unfit_because.as_deref().unwrap_or_default();
+        assert!(!why.contains("class"), "{}: {why}", d.workload);
+    }
     // A helper that only forwards has no daemon.
     let [tethered] = of("pams, no split")[..] else {
         panic!("one transfer was expected");

@@ -1,5 +1,6 @@
 //! Bytes of each subflow in a transfer, by the daemons' status.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::processes::{Daemons, POLL};
@@ -17,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Shares {
     pub redundant_bytes: Option<u64>,
     pub subflows: Vec<SubflowShare>,
+    /// Traffic classes of its streams.
+    pub classes: BTreeSet<String>,
 }
 
 impl Shares {
@@ -46,6 +49,7 @@ impl Shares {
     fn with(mut self, transfer: &Transfer, begun_s: f64) -> Self {
         let redundant = self.redundant_bytes.unwrap_or_default();
         self.redundant_bytes = Some(redundant + transfer.redundant_bytes);
+        self.classes.insert(transfer.class.clone());
         for share in &transfer.subflows {
             let finished = share.finished_in_s.filter(|_| share.bytes_in > 0);
             let finished = finished.map(|at| at + transfer.opened_s - begun_s);
@@ -159,6 +163,7 @@ mod tests {
                     finished_s: Some(*finished),
                 })
                 .collect(),
+            classes: BTreeSet::new(),
         };
         let before = shares(5, &[("lte", 60, 0.2), ("phone", 4, 0.1)]);
         let after = shares(
@@ -179,18 +184,19 @@ mod tests {
     fn connections_add_up() {
         let transfer = |text: &str| -> Transfer { serde_json::from_str(text).unwrap() };
         let one = transfer(
-            "{\"destination\": \"d\", \"state\": \"closed\", \"opened_s\": 10.0, \
+            "{\"destination\": \"d\", \"state\": \"closed\", \"opened_s\": 10.0, \"class\": \"interactive\", \
              \"redundant_bytes\": 3, \"subflows\": [{\"name\": \"lte\", \"bytes_in\": 5, \
              \"finished_in_s\": 2.0}, {\"name\": \"phone\", \"bytes_in\": 0, \
              \"finished_in_s\": 1.0}]}",
         );
         let other = transfer(
-            "{\"destination\": \"d\", \"state\": \"closed\", \"opened_s\": 11.5, \
+            "{\"destination\": \"d\", \"state\": \"closed\", \"opened_s\": 11.5, \"class\": \"bulk\", \
              \"redundant_bytes\": 1, \"subflows\": [{\"name\": \"lte\", \"bytes_in\": 7, \
              \"finished_in_s\": 1.0}]}",
         );
         let both = Shares::default().with(&one, 10.0).with(&other, 10.0);
         assert_eq!(both.redundant_bytes, Some(4));
+        assert!(both.classes.iter().eq(["bulk", "interactive"]));
         let all: Vec<_> = both
             .subflows
             .iter()

@@ -27,6 +27,9 @@ pub(super) struct Subflow {
 pub(super) struct Transfer {
     pub destination: String,
     pub state: String,
+    /// Traffic class.
+    #[serde(default)]
+    pub class: String,
     /// Opening time in seconds since the daemon's start.
     #[serde(default)]
     pub opened_s: f64,

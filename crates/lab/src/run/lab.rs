@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::options::RunOptions;
 use crate::client::{Outcome, Way};
-use crate::conditions::{cpu_percent, ratio_not_kept, unfit_because};
+use crate::conditions::{class_not_seen, cpu_percent, ratio_not_kept, unfit_because};
 use crate::content::Content;
 use crate::daemons::{Daemons, Setup, Shares};
 use crate::energy::Accountant;
@@ -352,6 +352,7 @@ impl<'a> Lab<'a> {
             None => Shares {
                 redundant_bytes: outcome.redundant_bytes,
                 subflows: outcome.shares.clone(),
+                ..Shares::default()
             },
         };
         let passed = self.player.passed()?;
@@ -367,6 +368,7 @@ impl<'a> Lab<'a> {
             .then(|| "the bytes did not pass through the daemons".to_owned())
             .or_else(|| outcome.unfit_because.clone())
             .or_else(|| ratio_not_kept(e, scheme, &shares.subflows))
+            .or_else(|| daemons.and_then(|_| class_not_seen(workload, &shares.classes)))
             .or_else(|| unfit_because(&conditions, lost, e.max_lateness));
         let ideal_seconds = ideal.as_secs_f64();
         let us = |span: Duration| span.as_secs_f64() * 1e6;
@@ -465,6 +467,7 @@ impl<'a> Lab<'a> {
                 })
                 .into_iter()
                 .collect(),
+            ..Shares::default()
         }
     }
 }
