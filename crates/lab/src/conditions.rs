@@ -55,9 +55,9 @@ pub(crate) fn class_not_seen(workload: &Workload, seen: &BTreeSet<String>) -> Op
     let mut declared = of_all.into_iter().chain(of_messages);
     let unseen = declared.find(|class| !seen.contains(class.name()))?;
     let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
+    let seen = seen.join(", ");
     Some(format!(
-        "no connection was of class {unseen}, but of {}",
-        seen.join(", ")
+        "no connection was of class {unseen}, but of {seen}"
     ))
 }
 
