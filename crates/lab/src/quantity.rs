@@ -52,6 +52,10 @@ pub enum Quantity {
     SecondChunkP95S,
     /// Stream: mean one-way delay of its messages, in seconds.
     DelayS,
+    /// Stream: median of the delays, in seconds.
+    DelayMedianS,
+    /// Stream: standard deviation of the delays, in seconds.
+    DelaySdS,
     /// Stream: 95th percentile of the delays, in seconds.
     DelayP95S,
     /// Stream: longest delay, in seconds.
@@ -73,7 +77,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// All quantities.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::Seconds,
         Self::Ratio,
         Self::Mbps,
@@ -97,6 +101,8 @@ impl Quantity {
         Self::SecondChunkS,
         Self::SecondChunkP95S,
         Self::DelayS,
+        Self::DelayMedianS,
+        Self::DelaySdS,
         Self::DelayP95S,
         Self::DelayMaxS,
         Self::MessageS,
@@ -133,6 +139,8 @@ impl Quantity {
             Self::SecondChunkS => "second user's chunk time",
             Self::SecondChunkP95S => "second user's chunk time, 95th percentile",
             Self::DelayS => "one-way delay",
+            Self::DelayMedianS => "one-way delay, median",
+            Self::DelaySdS => "one-way delay, standard deviation",
             Self::DelayP95S => "one-way delay, 95th percentile",
             Self::DelayMaxS => "one-way delay, longest",
             Self::MessageS => "message time, median",
@@ -159,6 +167,8 @@ impl Quantity {
             | Self::SecondChunkS
             | Self::SecondChunkP95S
             | Self::DelayS
+            | Self::DelayMedianS
+            | Self::DelaySdS
             | Self::DelayP95S
             | Self::DelayMaxS
             | Self::MessageS

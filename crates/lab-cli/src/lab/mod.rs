@@ -61,7 +61,7 @@ enum LabCommand {
 /// The daemons' session code runs over models of TCP and of the file's links. Each repetition has
 /// its own seed for losses, jitter and up to 1 ms of additional delay on each link; the same seed
 /// gives the same transfers. Schemes and workloads that need the kernel or a real program (kibbutz,
-/// COMBINE, streams) are left out, and the output lists them.
+/// COMBINE) are left out, and the output lists them.
 ///
 /// Exit codes: 0 all asserts hold, 1 one does not or a transfer failed, 2 the file is wrong or
 /// nothing of it can be simulated.

@@ -14,4 +14,5 @@ pub(crate) use messages::quantities as messages_quantities;
 pub(crate) use page::quantities as page_quantities;
 pub(crate) use ran::{Setting, mean_and_p95};
 pub(crate) use run::run;
+pub(crate) use stream::quantities as stream_quantities;
 pub(crate) use video::quantities as video_quantities;

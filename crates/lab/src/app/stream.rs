@@ -3,7 +3,9 @@
 use std::io;
 use std::time::Instant;
 
-use super::ran::{Noticed, Ran, Setting, mean_and_p95, used};
+use mpbond_statistics::Sample;
+
+use super::ran::{Noticed, Ran, Setting, used};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Stream;
@@ -31,17 +33,25 @@ pub(super) fn listen(stream: &Stream, setting: &Setting, progress: Progress) -> 
         io::Result::Ok(())
     })?;
     let intact = reader.at == 0 && !reader.delays_s.is_empty();
-    let longest = reader.delays_s.iter().copied().fold(0.0, f64::max);
-    let mut noticed = Noticed::from([(Quantity::DelayMaxS, longest)]);
-    if let Some((mean, p95)) = mean_and_p95(reader.delays_s) {
-        noticed.extend([(Quantity::DelayS, mean), (Quantity::DelayP95S, p95)]);
-    }
     Ok(Ran {
         watch,
         intact,
-        noticed,
+        noticed: quantities(&reader.delays_s.into_iter().collect()),
         used: used(&connection, start),
     })
+}
+
+/// Quantities of a stream whose messages had these delays, in seconds.
+pub(crate) fn quantities(delays: &Sample) -> Noticed {
+    let all = [
+        (Quantity::DelayS, delays.mean()),
+        (Quantity::DelayMedianS, delays.median()),
+        (Quantity::DelaySdS, delays.standard_deviation()),
+        (Quantity::DelayP95S, delays.quantile(0.95)),
+        (Quantity::DelayMaxS, delays.max()),
+    ];
+    let known = all.into_iter().filter_map(|(q, value)| Some((q, value?)));
+    known.collect()
 }
 
 /// Splits a stream into messages.

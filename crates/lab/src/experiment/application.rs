@@ -287,7 +287,7 @@ impl Application<'_> {
                 let sizes = p.plan().into_iter().map(|o| o.bytes);
                 sizes.fold(0, u64::saturating_add)
             }
-            Self::Stream(s) => s.bit_rate().bytes_in(s.length),
+            Self::Stream(s) => s.messages().saturating_mul(s.message.0),
             Self::Chunks(c) => c.bytes.0 * u64::from(c.count),
             Self::Messages(m) if m.bulk => 0,
             Self::Messages(m) => m.bytes.0 * (m.length.as_nanos() / m.every.as_nanos()) as u64,
@@ -358,5 +358,16 @@ impl Stream {
     /// Its rate.
     pub(crate) fn bit_rate(&self) -> BitRate {
         constant(&self.rate).unwrap_or(BitRate::ZERO)
+    }
+
+    /// Interval of its messages.
+    pub(crate) fn every(&self) -> Duration {
+        self.bit_rate().time_for(self.message.0)
+    }
+
+    /// Number of its messages.
+    pub(crate) fn messages(&self) -> u64 {
+        let whole = self.length.as_nanos() / self.every().as_nanos().max(1);
+        u64::try_from(whole).unwrap_or(u64::MAX).max(1)
     }
 }

@@ -1,6 +1,5 @@
 //! The part of an experiment that can be simulated.
 
-use super::application::Application;
 use super::file::Experiment;
 use super::scheme::{Carrier, Scheme};
 use super::terms::{Role, name_of};
@@ -122,9 +121,6 @@ fn scheme_needs(scheme: &Scheme) -> Option<String> {
 
 /// A requirement of `workload` that simulation lacks.
 fn workload_needs(e: &Experiment, workload: &Workload) -> Option<&'static str> {
-    if let Some(Application::Stream(_)) = workload.application() {
-        return Some("streams need their client");
-    }
     let loses_carrier = |link| {
         workload
             .on(link)

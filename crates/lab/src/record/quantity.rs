@@ -41,6 +41,8 @@ impl Quantity {
             | Self::SecondChunkS
             | Self::SecondChunkP95S
             | Self::DelayS
+            | Self::DelayMedianS
+            | Self::DelaySdS
             | Self::DelayP95S
             | Self::DelayMaxS
             | Self::MessageS

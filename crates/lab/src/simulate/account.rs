@@ -7,12 +7,14 @@ use mpbond_sim::world::{ExchangeOutcome, Observed, VisitOutcome};
 use mpbond_units::Timestamp;
 
 use super::topology::{CLOSING, Part, Prepared, direction};
-use crate::app::{mean_and_p95, messages_quantities, page_quantities, video_quantities};
+use crate::app::{
+    mean_and_p95, messages_quantities, page_quantities, stream_quantities, video_quantities,
+};
 use crate::conditions::ratio_not_kept;
 use crate::energy::Accountant;
 use crate::error::Result;
 use crate::experiment::{
-    Application, Carrier, Client, Direction, Experiment, Scheme, Workload, name_of,
+    Application, Carrier, Client, Direction, Experiment, Scheme, Stream, Workload, name_of,
 };
 use crate::ideal::ideal_time;
 use crate::link_progress;
@@ -258,6 +260,23 @@ fn watched(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Watch {
     watch
 }
 
+/// Delays of the messages of a stream, each from the time at which it was due to its last byte.
+fn delays_s(stream: &Stream, outcome: &ExchangeOutcome) -> Vec<f64> {
+    let mut arrivals = outcome.arrivals.iter().peekable();
+    let ready = outcome.ready.unwrap_or_default();
+    let mut delays = Vec::new();
+    for number in 0..stream.messages() {
+        let end = (number + 1) * stream.message.0;
+        while arrivals.next_if(|(_, bytes)| *bytes < end).is_some() {}
+        let Some((arrived, _)) = arrivals.peek() else {
+            break;
+        };
+        let due = ready + stream.every() * u32::try_from(number).unwrap_or(u32::MAX);
+        delays.push(arrived.saturating_sub(due).as_secs_f64());
+    }
+    delays
+}
+
 fn noticed(
     workload: &Workload,
     visit: Option<&VisitOutcome>,
@@ -285,6 +304,10 @@ fn noticed(
                 _ => (0, outcomes),
             };
             messages_quantities(messages, &ran.iter().flat_map(times).collect(), bulk)
+        }
+        Some(Application::Stream(stream)) => {
+            let delays = outcomes.iter().flat_map(|x| delays_s(stream, x));
+            stream_quantities(&delays.collect())
         }
         Some(Application::Page(page)) => {
             // The download beside it is the first exchange.

@@ -12,8 +12,8 @@ use mpbond_radio::Profiles;
 use mpbond_sim::ideal;
 use mpbond_sim::link::{LinkChange, LinkConfig, Rate};
 use mpbond_sim::world::{
-    Ending, Exchange, Fault, Happening, HelperId, Late, Program, Rounds, Route, Scenario, TwoWay,
-    Visit, When,
+    Ending, Exchange, Fault, Happening, HelperId, Late, Pace, Program, Rounds, Route, Scenario,
+    TwoWay, Visit, When,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -354,7 +354,20 @@ impl<'e> Builder<'e> {
                 connection,
                 ..endless(length)
             }),
-            // Visits are none, and streams were left out.
+            Some(Application::Stream(stream)) => {
+                let bytes = stream.messages() * stream.message.0;
+                let mut exchange = Exchange::download(start, bytes);
+                exchange.origin.pace = Some(Pace {
+                    bytes: stream.message.0,
+                    every: stream.every(),
+                });
+                all.push(Exchange {
+                    connection,
+                    class,
+                    ..exchange
+                });
+            }
+            // Pages and videos are visits.
             _ => {
                 let exchange = match workload.direction {
                     Direction::Down => Exchange::download(start, bytes),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpbond_session::{Session, SessionStats, SubflowId};
 use mpbond_units::{BitRate, Timestamp};
 
-use super::app::{End, Running};
+use super::app::{App, End, Running};
 use super::host::Host;
 use super::line::{Line, SERVER_FLIGHT};
 use super::{Exchange, ExchangeOutcome, Failure, Observed, Outcome, Share, World};
@@ -118,6 +118,7 @@ impl World {
             redundant_bytes: closed.map_or(0, |c| c.redundant_bytes_in),
             longest_stall: reader.map_or(Duration::ZERO, |app| app.longest_gap),
             first_byte: r.client.first_read.map(|t| t.since(r.started)),
+            ready: (r.origin.as_ref().and_then(App::ready)).map(|t| t.since(r.started)),
             rounds: r.client.answered().to_vec(),
             arrivals: reader.map_or_else(Vec::new, |app| app.arrivals_since(r.started)),
             ideal: (self.scenario.has_bounds)

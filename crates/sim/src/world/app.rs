@@ -150,9 +150,7 @@ impl App {
         let Some(pace) = self.manner.pace else {
             return self.to_write;
         };
-        let pieces = now.since(ready).as_nanos() / pace.every.as_nanos().max(1) + 1;
-        let pieces = u64::try_from(pieces).unwrap_or(u64::MAX);
-        pieces.saturating_mul(pace.bytes).min(self.to_write)
+        pace.due_bytes(now.since(ready)).min(self.to_write)
     }
 
     /// When it has more to write.
@@ -165,10 +163,7 @@ impl App {
         let ready = self.ready()?;
         match self.manner.pace {
             _ if self.finished || self.written >= self.to_write => None,
-            Some(pace) => {
-                let pieces = self.written / pace.bytes.max(1);
-                Some(ready + pace.every * u32::try_from(pieces).unwrap_or(u32::MAX))
-            }
+            Some(pace) => Some(ready + pace.due_after(self.written)),
             None => Some(ready).filter(|_| !self.manner.thinks.is_zero()),
         }
     }

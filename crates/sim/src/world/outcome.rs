@@ -89,6 +89,8 @@ pub struct ExchangeOutcome {
     pub longest_stall: Duration,
     /// Time from the start to the client's first byte.
     pub first_byte: Option<Duration>,
+    /// Time from the start until the origin had something to write.
+    pub ready: Option<Duration>,
     /// Time since the start and bytes that the reader of the main direction had by then, if
     /// [`super::Scenario::keeps_log`] is set.
     pub arrivals: Vec<(Duration, u64)>,

@@ -93,6 +93,8 @@ struct Running {
     conn: usize,
     client: Account,
     origin: Account,
+    /// When the origin could first write.
+    ready: Option<Timestamp>,
     ended: Option<Timestamp>,
 }
 
@@ -258,6 +260,7 @@ impl Plain<'_> {
                 conn,
                 client: Account::default(),
                 origin: Account::default(),
+                ready: None,
                 ended: None,
             });
         }
@@ -284,7 +287,10 @@ impl Plain<'_> {
         moved |= r.client.write(net, conn, Tcp::A, salt + 1, x.up_bytes);
         moved |= r.origin.read(now, net, conn, Tcp::B, salt + 1)?;
         if x.at_once || r.origin.read >= x.up_bytes {
-            moved |= r.origin.write(net, conn, Tcp::B, salt, x.down_bytes);
+            let ready = *r.ready.get_or_insert(now);
+            let due = x.origin.pace.map(|pace| pace.due_bytes(now.since(ready)));
+            let bytes = due.map_or(x.down_bytes, |due| due.min(x.down_bytes));
+            moved |= r.origin.write(net, conn, Tcp::B, salt, bytes);
         }
         moved |= r.client.read(now, net, conn, Tcp::A, salt)?;
         if moved {
@@ -319,11 +325,18 @@ impl Plain<'_> {
             _ => None,
         });
         let known = faults.chain(starts).filter_map(|when| self.instant(when));
+        let pieces = all().filter_map(|(x, r)| {
+            let (pace, r) = (x.origin.pace?, r.as_ref()?);
+            let goes_on = r.ended.is_none() && r.origin.written < x.down_bytes;
+            let due = r.ready? + pace.due_after(r.origin.written);
+            (goes_on && due > self.now).then_some(due)
+        });
         self.net
             .next_event()
             .into_iter()
             .chain(known)
             .chain(stops)
+            .chain(pieces)
             .chain(self.visits.due(|when| self.instant(when)))
             .min()
     }
@@ -399,6 +412,7 @@ impl Running {
             redundant_bytes: 0,
             longest_stall: reader.longest_gap,
             first_byte: self.client.first.map(after),
+            ready: self.ready.map(after),
             rounds: Vec::new(),
             arrivals: (reader.arrivals.iter().map(|(t, n)| (after(*t), *n))).collect(),
             ideal: None,

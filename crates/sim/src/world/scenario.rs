@@ -174,6 +174,21 @@ pub struct Pace {
     pub every: Duration,
 }
 
+impl Pace {
+    /// Bytes that are due this long after the first piece.
+    pub(super) fn due_bytes(self, elapsed: Duration) -> u64 {
+        let pieces = elapsed.as_nanos() / self.every.as_nanos().max(1) + 1;
+        let pieces = u64::try_from(pieces).unwrap_or(u64::MAX);
+        pieces.saturating_mul(self.bytes)
+    }
+
+    /// Time from the first piece to the one that follows so many bytes.
+    pub(super) fn due_after(self, bytes: u64) -> Duration {
+        let pieces = bytes / self.bytes.max(1);
+        self.every * u32::try_from(pieces).unwrap_or(u32::MAX)
+    }
+}
+
 /// End of an application's half of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ending {

@@ -1,5 +1,6 @@
 //! Tests of simulated experiments.
 
+mod streams;
 mod visits;
 
 use super::options::SimulateOptions;
