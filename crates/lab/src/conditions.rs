@@ -47,8 +47,8 @@ pub(crate) fn ratio_not_kept(
         .then(|| format!("the direct share of the bytes was {kept:.2} instead of {wanted:.2}"))
 }
 
-/// The reason why a transfer of declared classes has others, if it has: its daemons did not see what
-/// the client's sockets state.
+/// The reason why a transfer of declared classes has others, if it has: its daemons did not see
+/// those that the client's sockets state.
 pub(crate) fn class_not_seen(workload: &Workload, seen: &BTreeSet<String>) -> Option<String> {
     let of_all = Some(workload.class).filter(|class| *class != StreamClass::default());
     let of_messages = workload.messages.as_ref().and_then(|m| m.class);

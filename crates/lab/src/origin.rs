@@ -3,7 +3,8 @@
 //! * `GET /bytes/N`: N bytes of [`Content`], or a byte range of them; `GET
 //!   /sha256/N`: their digest.
 //! * `GET /stream/RATE/MS/BYTES`: messages of so many bytes at RATE bit/s for
-//!   so many milliseconds, each beginning with the time at which it was due.
+//!   so many milliseconds, each beginning with the time at which it was due; with `/written`
+//!   behind it, the time at which it is written.
 //! * `PUT /upload` (or POST): swallows the body and answers
 //!   `{"bytes": N, "sha256": "..."}`.
 //!
@@ -169,10 +170,17 @@ async fn answer(
                 ),
                 None => status(StatusCode::BAD_REQUEST, "write /sha256/N\n"),
             },
-            (true, ["", "stream", rate, ms, bytes]) => match read_stream(rate, ms, bytes) {
-                Some(stream) => with_type(Reply::due(stream), "application/octet-stream"),
-                None => status(StatusCode::BAD_REQUEST, "write /stream/RATE/MS/BYTES\n"),
-            },
+            (true, ["", "stream", rate, ms, bytes, stamp @ ..])
+                if matches!(stamp, [] | ["written"]) =>
+            {
+                match read_stream(rate, ms, bytes) {
+                    Some(stream) => {
+                        let body = Reply::due(stream, !stamp.is_empty());
+                        with_type(body, "application/octet-stream")
+                    }
+                    None => status(StatusCode::BAD_REQUEST, "write /stream/RATE/MS/BYTES\n"),
+                }
+            }
             (false, ["", "upload"]) => match swallow(request.into_body(), &received).await {
                 Ok((bytes, sha256)) => {
                     let text = serde_json::json!({"bytes": bytes, "sha256": sha256}).to_string();
@@ -325,16 +333,22 @@ struct Clocked {
     /// When the next one is, by the runtime's clock and as its stamp.
     at: tokio::time::Instant,
     stamp: u64,
+    /// Whether stamps are those of writing.
+    when_written: bool,
     alarm: Pin<Box<tokio::time::Sleep>>,
 }
 
 impl Clocked {
-    /// The next message, when it is due. One that is late bears its due time,
-    /// so that waiting here counts into its delay.
+    /// The next message, when it is due. One that is late has its due time, so that waiting here
+    /// counts into its delay, unless stamps are those of writing.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
         std::task::ready!(self.alarm.as_mut().poll(cx));
         let mut message = vec![0; self.due.bytes];
-        for (to, from) in message.iter_mut().zip(self.stamp.to_be_bytes()) {
+        let stamped = match self.when_written {
+            true => stamp(),
+            false => self.stamp,
+        };
+        for (to, from) in message.iter_mut().zip(stamped.to_be_bytes()) {
             *to = from;
         }
         self.at += self.due.every;
@@ -365,7 +379,7 @@ impl Reply {
         }
     }
 
-    fn due(due: Due) -> Self {
+    fn due(due: Due, when_written: bool) -> Self {
         let at = tokio::time::Instant::now();
         Self {
             ready: VecDeque::new(),
@@ -374,6 +388,7 @@ impl Reply {
                 due,
                 at,
                 stamp: stamp(),
+                when_written,
                 alarm: Box::pin(tokio::time::sleep_until(at)),
             }),
             next: 0,

@@ -8,7 +8,7 @@ use mpbond_statistics::Sample;
 use super::ran::{Noticed, Ran, Setting, used};
 use crate::client::Progress;
 use crate::error::Result;
-use crate::experiment::Stream;
+use crate::experiment::{Stamp, Stream};
 use crate::quantity::Quantity;
 use crate::stamp::{STAMP_BYTES, stamp};
 use crate::watch::Watch;
@@ -19,8 +19,12 @@ pub(super) fn listen(stream: &Stream, setting: &Setting, progress: Progress) -> 
     let (mut connection, start) = setting.dial.connect(setting.limit)?;
     let deadline = start + setting.limit;
     let message = stream.message.0;
+    let stamped = match stream.stamp {
+        Stamp::Due => "",
+        Stamp::Written => "/written",
+    };
     let path = format!(
-        "/stream/{}/{}/{message}",
+        "/stream/{}/{}/{message}{stamped}",
         stream.bit_rate().bps(),
         stream.length.as_millis()
     );

@@ -95,6 +95,20 @@ pub struct Stream {
     /// Bytes of a message.
     #[serde(default = "packet")]
     pub message: Size,
+    /// Time from which the delay of a message runs.
+    #[serde(default)]
+    pub stamp: Stamp,
+}
+
+/// Time from which the delay of a message runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stamp {
+    /// When it is due: waiting at the origin counts.
+    #[default]
+    Due,
+    /// When the origin writes it.
+    Written,
 }
 
 /// Chunks with pauses between them, over one kept connection.

@@ -56,7 +56,7 @@ mod terms;
 mod variants;
 mod workload;
 
-pub use application::{Application, Chunks, Messages, Page, Stream, Video};
+pub use application::{Application, Chunks, Messages, Page, Stamp, Stream, Video};
 pub use assert::Assert;
 pub use energy_model::EnergyModel;
 pub use external::External;

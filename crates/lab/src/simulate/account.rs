@@ -14,7 +14,7 @@ use crate::conditions::ratio_not_kept;
 use crate::energy::Accountant;
 use crate::error::Result;
 use crate::experiment::{
-    Application, Carrier, Client, Direction, Experiment, Scheme, Stream, Workload, name_of,
+    Application, Carrier, Client, Direction, Experiment, Scheme, Stamp, Stream, Workload, name_of,
 };
 use crate::ideal::ideal_time;
 use crate::link_progress;
@@ -260,9 +260,10 @@ fn watched(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Watch {
     watch
 }
 
-/// Delays of the messages of a stream, each from the time at which it was due to its last byte.
+/// Delays of the messages of a stream, each from its stamp to its last byte.
 fn delays_s(stream: &Stream, outcome: &ExchangeOutcome) -> Vec<f64> {
     let mut arrivals = outcome.arrivals.iter().peekable();
+    let mut writes = outcome.writes.iter().peekable();
     let ready = outcome.ready.unwrap_or_default();
     let mut delays = Vec::new();
     for number in 0..stream.messages() {
@@ -271,8 +272,16 @@ fn delays_s(stream: &Stream, outcome: &ExchangeOutcome) -> Vec<f64> {
         let Some((arrived, _)) = arrivals.peek() else {
             break;
         };
+        while writes
+            .next_if(|(_, bytes)| bytes + stream.message.0 <= end)
+            .is_some()
+        {}
         let due = ready + stream.every() * u32::try_from(number).unwrap_or(u32::MAX);
-        delays.push(arrived.saturating_sub(due).as_secs_f64());
+        let stamped = match (stream.stamp, writes.peek()) {
+            (Stamp::Written, Some((written, _))) => *written,
+            _ => due,
+        };
+        delays.push(arrived.saturating_sub(stamped).as_secs_f64());
     }
     delays
 }

@@ -119,6 +119,7 @@ impl World {
             longest_stall: reader.map_or(Duration::ZERO, |app| app.longest_gap),
             first_byte: r.client.first_read.map(|t| t.since(r.started)),
             ready: (r.origin.as_ref().and_then(App::ready)).map(|t| t.since(r.started)),
+            writes: (r.origin.as_ref()).map_or_else(Vec::new, |o| o.writes_since(r.started)),
             rounds: r.client.answered().to_vec(),
             arrivals: reader.map_or_else(Vec::new, |app| app.arrivals_since(r.started)),
             ideal: (self.scenario.has_bounds)

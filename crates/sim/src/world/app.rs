@@ -82,6 +82,8 @@ pub(super) struct App {
     pub(super) later_gap: (Duration, Timestamp),
     /// Instants and bytes read by then, if they are kept.
     pub(super) arrivals: Option<Vec<(Timestamp, u64)>>,
+    /// Instants and bytes written by then, if they are kept and it writes at a constant rate.
+    writes: Option<Vec<(Timestamp, u64)>>,
     started: Timestamp,
     pub(super) closed: Option<Box<StreamStats>>,
     /// When it may write: at once, or when it has been asked.
@@ -119,6 +121,7 @@ impl App {
             first_read: None,
             later_gap: (Duration::ZERO, now),
             arrivals: None,
+            writes: None,
             started: now,
             closed: None,
             asked: None,
@@ -173,9 +176,10 @@ impl App {
         self.paused_until.is_some_and(|t| t > now)
     }
 
-    /// Keeps the times of what it reads, if `keeps` is set.
+    /// Keeps the times of what it reads, and writes at a constant rate, if `keeps` is set.
     pub(super) fn keeping_arrivals(mut self, keeps: bool) -> Self {
         self.arrivals = keeps.then(Vec::new);
+        self.writes = (keeps && self.manner.pace.is_some()).then(Vec::new);
         self
     }
 
@@ -248,6 +252,12 @@ impl App {
     /// Times since `start` and bytes read by then.
     pub(super) fn arrivals_since(&self, start: Timestamp) -> Vec<(Duration, u64)> {
         let all = self.arrivals.iter().flatten();
+        all.map(|(at, bytes)| (at.since(start), *bytes)).collect()
+    }
+
+    /// Times since `start` and bytes written by then.
+    pub(super) fn writes_since(&self, start: Timestamp) -> Vec<(Duration, u64)> {
+        let all = self.writes.iter().flatten();
         all.map(|(at, bytes)| (at.since(start), *bytes)).collect()
     }
 
@@ -382,6 +392,9 @@ impl App {
             }
             session.write(id, slice(self.salt_out, self.written, len as usize));
             self.written += len;
+            if let Some(writes) = &mut self.writes {
+                writes.push((now, self.written));
+            }
         }
         if self.has_written_all(due) && self.may_finish() {
             session.finish(id);

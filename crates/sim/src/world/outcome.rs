@@ -91,6 +91,9 @@ pub struct ExchangeOutcome {
     pub first_byte: Option<Duration>,
     /// Time from the start until the origin had something to write.
     pub ready: Option<Duration>,
+    /// Time since the start and bytes that an origin of constant rate had written by then, if
+    /// [`super::Scenario::keeps_log`] is set.
+    pub writes: Vec<(Duration, u64)>,
     /// Time since the start and bytes that the reader of the main direction had by then, if
     /// [`super::Scenario::keeps_log`] is set.
     pub arrivals: Vec<(Duration, u64)>,

@@ -85,6 +85,8 @@ struct Account {
     first: Option<Timestamp>,
     longest_gap: Duration,
     arrivals: Vec<(Timestamp, u64)>,
+    /// Of an origin of constant rate.
+    writes: Vec<(Timestamp, u64)>,
 }
 
 #[derive(Debug)]
@@ -290,7 +292,11 @@ impl Plain<'_> {
             let ready = *r.ready.get_or_insert(now);
             let due = x.origin.pace.map(|pace| pace.due_bytes(now.since(ready)));
             let bytes = due.map_or(x.down_bytes, |due| due.min(x.down_bytes));
-            moved |= r.origin.write(net, conn, Tcp::B, salt, bytes);
+            if r.origin.write(net, conn, Tcp::B, salt, bytes) {
+                moved = true;
+                let paced = due.map(|_| (now, r.origin.written));
+                r.origin.writes.extend(paced);
+            }
         }
         moved |= r.client.read(now, net, conn, Tcp::A, salt)?;
         if moved {
@@ -413,6 +419,7 @@ impl Running {
             longest_stall: reader.longest_gap,
             first_byte: self.client.first.map(after),
             ready: self.ready.map(after),
+            writes: (self.origin.writes.iter().map(|(t, n)| (after(*t), *n))).collect(),
             rounds: Vec::new(),
             arrivals: (reader.arrivals.iter().map(|(t, n)| (after(*t), *n))).collect(),
             ideal: None,

@@ -62,3 +62,25 @@ fn messages_wait_where_the_rate_exceeds_that_of_the_link() {
         assert!((2.7..3.3).contains(&median), "{scheme}: {median}");
     }
 }
+
+#[test]
+fn stamps_of_writing_leave_out_the_time_at_the_origin() {
+    let written = stream("10").replace(" }", ", stamp = \"written\" }");
+    let fits = stream("0.5").replace(" }", ", stamp = \"written\" }");
+    let text = links([1, 10, 1], NO_MORE)
+        + SINGLE
+        + &workload("due", "down", &stream("10"))
+        + &workload("written", "down", &written)
+        + &workload("fits", "down", &fits);
+    let all = run(&experiment(&text), 0, 2);
+    let longest = |workload| figure(&all, "single", workload, Quantity::DelayMaxS);
+    // 100 Mbit at 1 Mbit/s: the last message is due after 10 s and waits for most of the rest.
+    // From its writing on, only the 4 MiB of the sender's buffer are before it.
+    assert!((92.0..96.0).contains(&longest("due")), "{}", longest("due"));
+    assert!(
+        (30.0..38.0).contains(&longest("written")),
+        "{}",
+        longest("written")
+    );
+    assert!(longest("fits") < 0.1, "{}", longest("fits"));
+}
