@@ -1,4 +1,4 @@
-//! Expected duration of an experiment.
+//! Expected duration of an experiment, and the time limits of its transfers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,6 +13,32 @@ pub(crate) const DAEMONS: Duration = Duration::from_millis(900);
 pub(crate) const BETWEEN: Duration = Duration::from_millis(250);
 /// Typical time of a transfer over its fluid bound.
 pub(crate) const OVER_IDEAL: f64 = 1.15;
+
+/// Bytes of a download that a helper holds, in front of what comes later: its buffer, by default.
+const HELD_BYTES: u64 = 4 << 20;
+/// Time that most pages take at least, for their round trips.
+const LEAST_OF_PAGE: Duration = Duration::from_secs(2);
+
+/// Time limit of a transfer whose fluid bound is `ideal`: long enough for the slowest scheduler.
+/// Ends a transfer that hangs.
+///
+/// # Errors
+/// As [`ideal_time`].
+pub(crate) fn time_limit(
+    e: &Experiment,
+    scheme: &Scheme,
+    workload: &Workload,
+    ideal: Duration,
+) -> Result<Duration> {
+    let app = workload.application();
+    let least = app.map_or(Duration::ZERO, |app| app.least_time());
+    // The bound of a page beside a download is that of nothing: only the links limit the download.
+    let ideal = match workload.page_beside_download() {
+        Some(page) => ideal_time(e, scheme, workload, page.bytes() + HELD_BYTES)?,
+        None => ideal,
+    };
+    Ok(Duration::from_secs(30) + least * 2 + ideal * 10)
+}
 
 /// Expected duration of each transfer with the idle time before it, in the order in which they run.
 ///
@@ -49,8 +75,13 @@ impl Bounds {
         Ok(self.of_each_transfer(e)?.iter().sum())
     }
 
-    fn ideal(&mut self, e: &Experiment, scheme: &Scheme, workload: &Workload) -> Result<Duration> {
-        let bytes = workload.most_bytes().max(1);
+    fn ideal(
+        &mut self,
+        e: &Experiment,
+        scheme: &Scheme,
+        workload: &Workload,
+        bytes: u64,
+    ) -> Result<Duration> {
         let direct = scheme.direct_links(e).map(|l| l.name.get_ref().clone());
         let workload_name = workload.name.get_ref().clone();
         let key = (direct.collect(), scheme.devices, workload_name, bytes);
@@ -69,16 +100,7 @@ impl Bounds {
         workload: &Workload,
         fresh: bool,
     ) -> Result<Duration> {
-        // Computed for every workload, so that one that the links never carry is found.
-        let ideal = self.ideal(e, scheme, workload)?;
-        let by_bytes = ideal.mul_f64(OVER_IDEAL);
-        let usual = match workload.application() {
-            None => by_bytes,
-            // It adapts by fetching less.
-            Some(app) if app.adapts() => app.usual_time(),
-            Some(app) => app.usual_time().max(by_bytes),
-        };
-        let mut all = usual + BETWEEN;
+        let mut all = self.of_client(e, scheme, workload)? + BETWEEN;
         if matches!(scheme.scheme, Carrier::Mpbond | Carrier::External) {
             // Daemons live from transfer to transfer, except for cold starts, after faults, and
             // where links differ.
@@ -91,6 +113,34 @@ impl Bounds {
             all += scheme.idle;
         }
         Ok(all)
+    }
+
+    /// From the client's start to its end.
+    pub fn of_client(
+        &mut self,
+        e: &Experiment,
+        scheme: &Scheme,
+        workload: &Workload,
+    ) -> Result<Duration> {
+        // Computed for every workload, so that one that the links never carry is found.
+        let ideal = self.ideal(e, scheme, workload, workload.most_bytes().max(1))?;
+        let by_bytes = ideal.mul_f64(OVER_IDEAL);
+        if let Some(page) = workload.page_beside_download() {
+            // The page gets half of the rate. Without a direct path it waits for what the helper
+            // holds.
+            let at_half_rate = self.ideal(e, scheme, workload, page.bytes())? * 2;
+            let mut all = page.ahead() + at_half_rate.max(LEAST_OF_PAGE);
+            if scheme.direct_links(e).next().is_none() {
+                all += self.ideal(e, scheme, workload, HELD_BYTES)?;
+            }
+            return Ok(all);
+        }
+        Ok(match workload.application() {
+            None => by_bytes,
+            // It adapts by fetching less.
+            Some(app) if app.adapts() => app.usual_time(),
+            Some(app) => app.usual_time().max(by_bytes),
+        })
     }
 }
 

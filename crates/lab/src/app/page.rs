@@ -53,8 +53,12 @@ pub(super) fn load(page: &Page, setting: &Setting, progress: Progress) -> Result
                     bytes += more;
                     !is_over.load(Ordering::Relaxed)
                 };
-                let end = begun + setting.limit;
+                // The page has failed by then.
+                let end = begun + page.ahead() + setting.limit;
                 let intact = download_until(connection, setting.content, end, &mut arrived)?;
+                if !is_over.load(Ordering::Relaxed) {
+                    return Err(Error::run("the download ended before the page beside it"));
+                }
                 Ok((intact && bytes > 0, bytes))
             })
         });

@@ -43,12 +43,10 @@ pub(super) fn download_until(
     end: Instant,
     arrived: &mut dyn FnMut(u64) -> bool,
 ) -> Result<bool> {
-    let (mut at, mut intact) = (0, true);
+    let (mut at, mut intact, mut enough) = (0, true, false);
     let head = connection.ask(&path_of(FILE_BYTES), None, end)?;
     let over = connection.body(head.length, end, &mut |mut piece| {
-        if !arrived(piece.len() as u64) {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        let more = piece.len() as u64;
         while !piece.is_empty() {
             let right = content.piece(at, piece.len() as u64);
             let (now, later) = piece.split_at(right.len());
@@ -56,9 +54,14 @@ pub(super) fn download_until(
             at += right.len() as u64;
             piece = later;
         }
-        io::Result::Ok(())
+        enough = !arrived(more);
+        match enough {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => io::Result::Ok(()),
+        }
     });
     match over {
+        Err(_) if enough => Ok(intact),
         Err(e) if e.kind() == io::ErrorKind::TimedOut => Ok(intact),
         Err(e) => Err(e).doing("the download broke off"),
         Ok(()) => Err(Error::run("the download was over before its time")),

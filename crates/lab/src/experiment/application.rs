@@ -297,10 +297,7 @@ impl Application<'_> {
                 highest.bytes_in(v.length + v.segment)
             }
             Self::Page(p) if p.bulk => 0,
-            Self::Page(p) => {
-                let sizes = p.plan().into_iter().map(|o| o.bytes);
-                sizes.fold(0, u64::saturating_add)
-            }
+            Self::Page(p) => p.bytes(),
             Self::Stream(s) => s.messages().saturating_mul(s.message.0),
             Self::Chunks(c) => c.bytes.0 * u64::from(c.count),
             Self::Messages(m) if m.bulk => 0,
@@ -344,6 +341,12 @@ impl Page {
             true => BULK_AHEAD,
             false => Duration::ZERO,
         }
+    }
+
+    /// Bytes of its objects, those of the download beside it excepted.
+    pub(crate) fn bytes(&self) -> u64 {
+        let sizes = self.plan().into_iter().map(|o| o.bytes);
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// Its objects, each with the time or event of its request.

@@ -63,8 +63,6 @@ pub use external::External;
 pub(crate) use external::with_addresses;
 pub use file::{Experiment, HostSpec};
 pub use link::{Change, Duplex, Link, MediumSpec};
-pub use mpbond_sim::application::page::{Begins, PageObject};
-pub use mpbond_sim::application::video::Abr;
 pub use page::page_objects;
 pub use paper::{PaperFigure, Published};
 pub(crate) use recording::read_recording;

@@ -96,6 +96,11 @@ impl Workload {
             .map_or(self.bytes.0, |app| app.most_bytes())
     }
 
+    /// Its page, if a download runs beside it.
+    pub(crate) fn page_beside_download(&self) -> Option<&Page> {
+        self.page.as_ref().filter(|page| page.bulk)
+    }
+
     /// Whether `name` is its name in the file, or its name with its setting.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let in_file = self.setting.as_ref().map(|(_, in_file)| in_file);

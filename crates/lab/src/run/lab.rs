@@ -14,6 +14,7 @@ use crate::client::{Outcome, Way};
 use crate::conditions::{class_not_seen, cpu_percent, ratio_not_kept, unfit_because};
 use crate::content::Content;
 use crate::daemons::{Daemons, Setup, Shares};
+use crate::duration::time_limit;
 use crate::energy::Accountant;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Carrier, Connection, Experiment, Role, Scheme, Start, Workload, name_of};
@@ -295,6 +296,7 @@ impl<'a> Lab<'a> {
         let e = self.experiment;
         let most = workload.most_bytes();
         let ideal = ideal_time(e, scheme, workload, most.max(1))?;
+        let limit = time_limit(e, scheme, workload, ideal)?;
         let destination = origin_address(e)?;
         let expected = match workload.application() {
             None => self
@@ -313,7 +315,7 @@ impl<'a> Lab<'a> {
             latest_opened_s,
         } = ready;
         let begun = Instant::now();
-        let outcome = match self.carry(scheme, workload, number, daemons, fetcher, ideal) {
+        let outcome = match self.carry(scheme, workload, number, daemons, fetcher, limit) {
             // That others fail is a result.
             Err(e) if scheme.scheme != Carrier::Mpbond => {
                 Outcome::failed(begun.elapsed(), &e.to_string())
@@ -419,15 +421,10 @@ impl<'a> Lab<'a> {
         number: usize,
         daemons: Option<&Daemons>,
         fetcher: Fetcher,
-        ideal: Duration,
+        limit: Duration,
     ) -> Result<Outcome> {
         let bytes = workload.most_bytes();
         let job = self.job(scheme, workload)?;
-        // Long enough for the slowest scheduler; ends a transfer that hangs.
-        let least = workload
-            .application()
-            .map_or(Duration::ZERO, |app| app.least_time());
-        let limit = Duration::from_secs(30) + least * 2 + ideal * 10;
         let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
         let mut line = self.progress.transfer(number, &label, bytes);
         let mut progress = |done: u64| line.show(done);

@@ -20,6 +20,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::app::gaps;
 use crate::client::WARM_UP_BYTES;
+use crate::duration::time_limit;
 use crate::error::{Error, Result};
 use crate::experiment::{
     Application, Carrier, Connection, Direction, Experiment, Link, Messages, Scheme, Start,
@@ -65,7 +66,8 @@ pub(super) struct Part<'e> {
     pub exchanges: Range<usize>,
     /// Its page or video in the world, by number.
     pub visit: Option<usize>,
-    /// Fluid bound; `None` where it depends on the bytes: for applications, chunks excepted.
+    /// Fluid bound; `None` where it depends on the bytes: for pages, videos, messages and downloads
+    /// of a given duration.
     pub ideal: Option<Duration>,
 }
 
@@ -293,9 +295,8 @@ impl<'e> Builder<'e> {
                 self.happens(begins(fault.at), Happening::Leave { route, length });
             }
         }
-        let least = workload.application().map(|app| app.least_time());
-        // The time limit of a run in real time.
-        let longest = Duration::from_secs(30) + least.unwrap_or_default() * 2 + ideal * 10;
+        // As in real time.
+        let longest = time_limit(e, scheme, workload, ideal)?;
         self.scenario.stall_limit = self.scenario.stall_limit.max(longest);
         self.scenario.limit += longest + idle;
         let timed = matches!(workload.application(), Some(Application::Timed(_)));

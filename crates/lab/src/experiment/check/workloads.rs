@@ -4,6 +4,7 @@ use mpbond_sim::world::StreamClass;
 
 use super::names::{unique, unknown};
 use crate::error::Result;
+use crate::experiment::application::Page;
 use crate::experiment::file::Experiment;
 use crate::experiment::place::Place;
 use crate::experiment::terms::{Client, Direction, Role};
@@ -76,7 +77,8 @@ pub(super) fn workloads(e: &Experiment, place: &Place) -> Result<()> {
         if workload.class != StreamClass::default() && e.client != Client::Fetch {
             return wrong("class needs `client = \"fetch\"`");
         }
-        if workload.most_bytes() > MAX_BYTES {
+        let of_page = workload.page_beside_download().map_or(0, Page::bytes);
+        if workload.most_bytes().max(of_page) > MAX_BYTES {
             return wrong("bytes: at most 4 GiB in all");
         }
         for fault in &workload.faults {

@@ -1,7 +1,11 @@
 //! Pages and videos in virtual time.
 
+use std::path::Path;
+
 use super::{NO_MORE, SINGLE, experiment, figure, links, mpbond, of, run, seconds, workload};
-use crate::experiment::Scope;
+use crate::duration::{Bounds, time_limit};
+use crate::experiment::{Experiment, Scope};
+use crate::ideal::ideal_time;
 use crate::quantity::Quantity;
 use crate::record::Transfer;
 
@@ -138,5 +142,38 @@ fn pages_load_beside_a_download() {
         longer("pams") < 0.1 && longer("single") > 0.3,
         "{}",
         longer("pams")
+    );
+}
+
+/// Through a helper only, a page takes ten times as long beside a download.
+#[test]
+fn plans_and_limits_of_the_row_pages_leave_time_for_its_transfers() {
+    let row = "/../../experiments/mpbond/pages.toml";
+    let path = format!("{}{row}", env!("CARGO_MANIFEST_DIR"));
+    let mut e = Experiment::load(Path::new(&path)).unwrap();
+    e.repetitions = 1;
+    let (mut planned_s, mut simulated_s) = (0.0, 0.0);
+    for d in run(&e, e.seed, 2) {
+        assert!(d.sha256_ok, "{:?}", d.unfit_because);
+        let scheme = e.schemes.iter().find(|s| *s.name.get_ref() == d.name);
+        let workload = e.workloads.iter().find(|w| *w.name.get_ref() == d.workload);
+        let (scheme, workload) = (scheme.unwrap(), workload.unwrap());
+        let ideal = ideal_time(&e, scheme, workload, workload.most_bytes().max(1)).unwrap();
+        let limit = time_limit(&e, scheme, workload, ideal).unwrap();
+        assert!(
+            limit.as_secs_f64() >= 3.0 * d.seconds,
+            "{}, {}: {limit:?} for {} s",
+            d.name,
+            d.workload,
+            d.seconds
+        );
+        let planned = Bounds::default().of_client(&e, scheme, workload).unwrap();
+        planned_s += planned.as_secs_f64();
+        simulated_s += d.seconds;
+    }
+    let ratio = planned_s / simulated_s;
+    assert!(
+        (0.75..1.25).contains(&ratio),
+        "{planned_s} s planned, {simulated_s} s simulated"
     );
 }
