@@ -47,18 +47,30 @@ pub(crate) fn ratio_not_kept(
         .then(|| format!("the direct share of the bytes was {kept:.2} instead of {wanted:.2}"))
 }
 
-/// The reason why a transfer of declared classes has others, if it has: its daemons did not see
-/// those that the client's sockets state.
-pub(crate) fn class_not_seen(workload: &Workload, seen: &BTreeSet<String>) -> Option<String> {
-    let of_all = Some(workload.class).filter(|class| *class != StreamClass::default());
-    let of_messages = workload.messages.as_ref().and_then(|m| m.class);
-    let mut declared = of_all.into_iter().chain(of_messages);
-    let unseen = declared.find(|class| !seen.contains(class.name()))?;
-    let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
-    let seen = seen.join(", ");
-    Some(format!(
-        "no connection was of class {unseen}, but of {seen}"
-    ))
+/// The reason why a transfer has other classes than those that its client's sockets state, if it
+/// has. `seen` are those of its connections, by the daemons.
+pub(crate) fn other_classes(workload: &Workload, seen: &BTreeSet<String>) -> Option<String> {
+    let stated = stated_classes(workload);
+    let same = seen.iter().map(String::as_str).eq(stated.iter().copied());
+    let list = |all: Vec<&str>| all.join(" and ");
+    (!same).then(|| {
+        format!(
+            "connections were of class {} instead of {}",
+            list(seen.iter().map(String::as_str).collect()),
+            list(stated.into_iter().collect())
+        )
+    })
+}
+
+/// Classes that the client's sockets state. Messages may have one of their own; without a download
+/// beside them, no connection has that of the workload then.
+fn stated_classes(workload: &Workload) -> BTreeSet<&'static str> {
+    let messages = workload.messages.as_ref();
+    let of_messages = messages.map(|m| m.class.unwrap_or(workload.class));
+    let has_others = messages.is_none_or(|m| m.bulk);
+    let of_others = has_others.then_some(workload.class);
+    let all = of_messages.into_iter().chain(of_others);
+    all.map(StreamClass::name).collect()
 }
 
 /// Whether links that were played for a program did not keep their properties: 1 % of their packets
@@ -151,21 +163,55 @@ mod tests {
     }
 
     #[test]
-    fn declared_classes_must_be_seen() {
+    fn classes_are_those_that_the_client_states() {
         let of = |what: &str, seen: &[&str]| {
             let text = format!("name = \"w\"\ndirection = \"down\"\n{what}");
             let workload: Workload = toml::from_str(&text).unwrap();
-            class_not_seen(&workload, &seen.iter().map(|c| (*c).to_owned()).collect())
+            other_classes(&workload, &seen.iter().map(|c| (*c).to_owned()).collect())
         };
-        let messages = "messages = { bytes = 1, every = \"1s\", length = \"9s\", \
-                        class = \"realtime\" }";
-        let both = format!("class = \"background\"\n{messages}");
-        assert_eq!(of("bytes = 1", &["bulk"]), None);
-        assert_eq!(of(messages, &["bulk", "realtime"]), None);
-        assert_eq!(of(&both, &["background", "realtime"]), None);
-        assert!(of(&both, &["background"]).is_some());
-        let why = of("bytes = 1\nclass = \"background\"", &["bulk"]).unwrap();
-        assert_eq!(why, "no connection was of class background, but of bulk");
+        let messages = |more: &str| {
+            format!("messages = {{ bytes = 1, every = \"1s\", length = \"9s\"{more} }}")
+        };
+        let background = "class = \"background\"\n";
+        let realtime = ", class = \"realtime\"";
+        for (what, stated) in [
+            ("bytes = 1".to_owned(), &["bulk"][..]),
+            (format!("{background}bytes = 1"), &["background"]),
+            (messages(""), &["bulk"]),
+            (messages(realtime), &["bulk", "realtime"]),
+            (
+                messages(&format!("{realtime}, bulk = false")),
+                &["realtime"],
+            ),
+            (background.to_owned() + &messages(""), &["background"]),
+            (
+                background.to_owned() + &messages(realtime),
+                &["background", "realtime"],
+            ),
+            (
+                background.to_owned() + &messages(&format!("{realtime}, bulk = false")),
+                &["realtime"],
+            ),
+        ] {
+            for seen in [
+                &["bulk"][..],
+                &["background"],
+                &["realtime"],
+                &["bulk", "realtime"],
+                &["background", "bulk"],
+                &["background", "realtime"],
+                &[],
+            ] {
+                assert_eq!(
+                    of(&what, seen).is_none(),
+                    seen == stated,
+                    "{what}: {seen:?}"
+                );
+            }
+        }
+        let why = of(&messages(realtime), &["background", "bulk"]).unwrap();
+        let text = "connections were of class background and bulk instead of bulk and realtime";
+        assert_eq!(why, text);
     }
 
     #[test]

@@ -84,10 +84,18 @@ fn baselines_beside_mpbond() {
             used_both_paths(d);
         }
     }
-    // The proxy's daemon has seen the class of the uploads.
+    // The primary reads the class of the uploads from their sockets; the proxy has it from there.
     for d in of("pams") {
-        let why = d.unfit_because.as_deref().unwrap_or_default();
-        assert!(!why.contains("class"), "{}: {why}", d.workload);
+        let class = match d.workload.as_str() {
+            "up" => "background",
+            _ => "bulk",
+        };
+        assert!(
+            d.classes.iter().eq([class]),
+            "{}: {:?}",
+            d.workload,
+            d.classes
+        );
     }
     // A helper that only forwards has no daemon.
     let [tethered] = of("pams, no split")[..] else {

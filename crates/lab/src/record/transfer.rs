@@ -1,6 +1,6 @@
 //! The record of one transfer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,9 @@ pub struct Transfer {
     /// Bytes of each subflow. Of an application with more than 64 connections over mpbond, these
     /// and the redundant bytes are those of the last 64.
     pub subflows: Vec<SubflowShare>,
+    /// Traffic classes of its connections, by the daemons; empty without daemons.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub classes: BTreeSet<String>,
     /// Seconds since the start and bytes received by then, one point for each 10 ms with an
     /// arrival; empty with curl.
     #[serde(default)]

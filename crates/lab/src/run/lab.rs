@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::options::RunOptions;
 use crate::client::{Outcome, Way};
-use crate::conditions::{class_not_seen, cpu_percent, ratio_not_kept, unfit_because};
+use crate::conditions::{cpu_percent, other_classes, ratio_not_kept, unfit_because};
 use crate::content::Content;
 use crate::daemons::{Daemons, Setup, Shares};
 use crate::duration::time_limit;
@@ -370,7 +370,7 @@ impl<'a> Lab<'a> {
             .then(|| "the bytes did not pass through the daemons".to_owned())
             .or_else(|| outcome.unfit_because.clone())
             .or_else(|| ratio_not_kept(e, scheme, &shares.subflows))
-            .or_else(|| daemons.and_then(|_| class_not_seen(workload, &shares.classes)))
+            .or_else(|| daemons.and_then(|_| other_classes(workload, &shares.classes)))
             .or_else(|| unfit_because(&conditions, lost, e.max_lateness));
         let ideal_seconds = ideal.as_secs_f64();
         let us = |span: Duration| span.as_secs_f64() * 1e6;
@@ -396,6 +396,7 @@ impl<'a> Lab<'a> {
             first_byte_s: Some(outcome.first_byte_s),
             longest_stall_s: outcome.longest_stall.as_secs_f64(),
             subflows: shares.subflows,
+            classes: shares.classes,
             progress: outcome.series,
             noticed: outcome.noticed,
             cpu_s,

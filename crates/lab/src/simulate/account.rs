@@ -1,6 +1,6 @@
 //! Records of simulated transfers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use mpbond_sim::world::{ExchangeOutcome, Observed, VisitOutcome};
@@ -193,6 +193,7 @@ fn blank(e: &Experiment, scheme: &Scheme, workload: &Workload, place: Place) -> 
         first_byte_s: None,
         longest_stall_s: 0.0,
         subflows: Vec::new(),
+        classes: BTreeSet::new(),
         progress: Vec::new(),
         noticed: BTreeMap::new(),
         cpu_s: BTreeMap::new(),
