@@ -93,6 +93,11 @@ impl Order {
         }
     }
 
+    /// Whether every object has arrived.
+    pub fn is_loaded(&self) -> bool {
+        self.finished.iter().all(Option::is_some)
+    }
+
     /// Marks `object` as arrived.
     pub fn finished(&mut self, object: usize, now: Duration) {
         if let Some(finished) = self.finished.get_mut(object) {
@@ -154,5 +159,10 @@ mod tests {
         assert_eq!(order.next(1, MS(200)), Next::Done);
         assert_eq!(order.next(0, MS(700)), fetch(3));
         assert_eq!(order.next(0, MS(700)), Next::Done);
+        for object in [4, 2, 3] {
+            assert!(!order.is_loaded());
+            order.finished(object, MS(800));
+        }
+        assert!(order.is_loaded());
     }
 }

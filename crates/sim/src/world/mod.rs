@@ -153,7 +153,14 @@ pub struct World {
 
 impl World {
     /// A world at the beginning of its scenario.
+    ///
+    /// # Panics
+    /// For visits in a world that lasts, which repeats its exchanges.
     pub fn new(scenario: Scenario) -> Self {
+        assert!(
+            scenario.lasting.is_none() || scenario.visits.is_empty(),
+            "a world that lasts has no visits"
+        );
         let up = |r: &Route| (!r.joins_at.is_zero()).then(|| Timestamp::ZERO + r.joins_at);
         Self {
             now: Timestamp::ZERO,

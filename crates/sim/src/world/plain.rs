@@ -438,7 +438,11 @@ fn plain_config() -> Config {
 
 #[cfg(test)]
 mod tests {
+    use mpbond_session::StreamClass;
+
     use super::*;
+    use crate::application::page::{Begins, PageObject};
+    use crate::world::visit::{Program, Visit};
 
     const MIB: u64 = 1 << 20;
 
@@ -450,6 +454,38 @@ mod tests {
         assert!(observed.failure.is_none(), "{:?}", observed.failure);
         let x = observed.exchanges[exchange].as_ref().unwrap();
         x.took.unwrap().as_secs_f64()
+    }
+
+    #[test]
+    fn a_page_with_an_object_that_is_never_requested_is_not_loaded() {
+        let page = |after| {
+            let begins = Begins::After {
+                object: after,
+                delay: Duration::ZERO,
+            };
+            let object = |begins| PageObject {
+                bytes: 1_000,
+                host: 0,
+                begins,
+            };
+            let mut scenario = one_path();
+            scenario.visits.push(Visit {
+                start: When::At(Duration::ZERO),
+                program: Program::Page {
+                    objects: vec![object(Begins::At(Duration::ZERO)), object(begins)],
+                    connections: 1,
+                },
+                class: StreamClass::default(),
+                stops: None,
+            });
+            let observed = observe_plain(&scenario);
+            assert!(observed.failure.is_none(), "{:?}", observed.failure);
+            (observed.visits[0].exchanges.len(), observed.visits[0].took)
+        };
+        let (requested, took) = page(0);
+        assert_eq!((requested, took.is_some()), (2, true));
+        // The second object waits for itself.
+        assert_eq!(page(1), (1, None));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub struct Scenario {
     pub without_proxy: WithoutProxy,
     /// User connections, one stream each.
     pub exchanges: Vec<Exchange>,
-    /// Pages and videos, whose exchanges follow those above. Not for worlds that last.
+    /// Pages and videos, whose exchanges follow those above. Worlds that last have none.
     pub visits: Vec<Visit>,
     /// Faults and changes.
     pub faults: Vec<Fault>,

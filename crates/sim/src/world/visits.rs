@@ -239,6 +239,7 @@ impl Visiting {
             self.due = Some(now);
             self.exchanges.push(next);
             let start = When::At(now.since(Timestamp::ZERO));
+            // An empty object has one byte, instead of the head of its response.
             return Some(Exchange {
                 by_length: true,
                 connection: Some(connection.number),
@@ -250,7 +251,12 @@ impl Visiting {
     }
 
     fn outcome(&self) -> VisitOutcome {
-        let took = self.started.zip(self.ended);
+        // An object that waits for one which is never requested is not requested, either.
+        let is_whole = match &self.client {
+            Client::Page(order) => order.is_loaded(),
+            Client::Video(_) => true,
+        };
+        let took = self.started.zip(self.ended).filter(|_| is_whole);
         VisitOutcome {
             started: self.started,
             took: took.map(|(started, ended)| ended.since(started)),

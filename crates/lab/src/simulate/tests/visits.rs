@@ -7,7 +7,7 @@ use crate::duration::{Bounds, time_limit};
 use crate::experiment::{Experiment, Scope};
 use crate::ideal::ideal_time;
 use crate::quantity::Quantity;
-use crate::record::Transfer;
+use crate::record::{LinkProgress, Transfer};
 
 #[test]
 fn pages_load_over_their_connections() {
@@ -124,11 +124,15 @@ fn pages_load_beside_a_download() {
                 (d.seconds - 2.0 - d.noticed[&Quantity::PageS]).abs() < 1e-6,
                 "{d:?}"
             );
-            let bulk_bytes = d.noticed[&Quantity::BulkMbps] * d.seconds * 1e6 / 8.0;
-            assert!(
-                (d.bytes as f64 - bulk_bytes - 62_000.0).abs() < 1.0,
-                "{d:?}"
-            );
+            // The last links before the primary carry those bytes, frames, copies and what the
+            // reader has not got at the end: over two paths, also what came before bytes that the
+            // helper still holds, 1.2 MB by its rates.
+            let last = |link: &&LinkProgress| link.link != "hs";
+            let carried = d.links.iter().filter(last).filter_map(|l| l.points.last());
+            let carried: u64 = carried.map(|(_, bytes)| bytes).sum();
+            let unread = carried as f64 / d.bytes as f64 - 1.0;
+            let most = if scheme == "pams" { 0.6 } else { 0.15 };
+            assert!((0.0..most).contains(&unread), "{scheme}: {unread}");
             assert_eq!(d.progress.last().map(|p| p.1), Some(d.bytes));
         }
         for d in of(&all, scheme, "alone") {
