@@ -275,6 +275,28 @@ fn endless_power_logs_are_refused() {
     assert_eq!(e, "line 4000002: more than 4000000 rows: cut it");
 }
 
+/// Section 5.2.2: 1805 ms between the frames of *navi*.
+#[test]
+fn idle_time_between_frames_stands_beside_the_published_one() {
+    let mut t = "# tracer: nop\n#\n".to_owned();
+    for frame in 0..10 {
+        run(
+            &mut t,
+            5_000_000 + frame * 16_000,
+            6_000,
+            (910, "surfaceflinger"),
+        );
+    }
+    let mut suite = SuiteBuilder::default();
+    let options = ReportOptions::default();
+    suite.add(("navi", 1), report(&t), &options, None).unwrap();
+    let s = suite.finish();
+    let row = value(&s, "navi", "frame pacing");
+    assert_eq!((row.table, row.unit), ("Table 4", "ms"));
+    // Nine pauses of 10 ms.
+    assert_eq!((row.mean, row.published), (Some(90.0), Some(1805.0)));
+}
+
 fn claim<'s>(s: &'s Suite, what: &str) -> &'s mpbond_systrace::ClaimResult {
     s.claims.iter().find(|c| c.claim.what == what).unwrap()
 }
