@@ -207,6 +207,11 @@ fn a_skew_of_150_ppm_is_taken_off_d1() {
     assert!(!clock.drifted && clock.crossed == 0, "{clock:?}");
     let error_us = clock.offset_error_us.unwrap();
     assert_eq!(Some(error_us), report.clock_error_us);
+    // Both directions: the receiver's clock minus the sender's.
+    let (out, back) = (clock.segments[0].out, clock.segments[0].back);
+    assert_eq!(out.offset_us, -back.offset_us);
+    assert_eq!(Some(out.skew_ppm), clock.skew_ppm);
+    assert_eq!(out.offset_error_us, back.offset_error_us);
     assert!((20_000.0..20_100.0).contains(&error_us), "{clock:?}");
     let d1 = report.segments.d1.unwrap();
     for delay_s in [d1.min_s, d1.max_s] {

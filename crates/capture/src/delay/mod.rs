@@ -3,6 +3,7 @@
 //! phases of a handover; and probes on the wire.
 
 mod arrivals;
+mod clock;
 mod owd;
 mod phases;
 mod probes;
@@ -10,9 +11,10 @@ mod rssi;
 mod tcp;
 
 pub use arrivals::Arrivals;
+pub use clock::{ClockBound, ClockSegment, DirectionClock};
 pub use owd::{
-    ClockBound, ClockSegment, DelayReport, OwdError, Places, Segment, Segments, Transfer, one_way,
-    proxy_log, rfcomm_stream, tcp_transfer,
+    DelayReport, OwdError, Places, Segment, Segments, Transfer, one_way, proxy_log, rfcomm_stream,
+    tcp_transfer,
 };
 pub use phases::{Handover, Phases, PhasesReport, phases};
 pub use probes::{OnWire, Protocol, WireClock, WireProbes, WireTimes, wire_probes};

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 
-use mpbond_statistics::clock::{self, ClockFit, resolution_ns};
+use mpbond_statistics::clock::{ClockFit, resolution_ns};
 use serde::Serialize;
 
 use super::arrivals::Arrivals;
+use super::clock::ClockBound;
 use super::tcp::tcp;
 use crate::bluetooth::{Decoder, Happening};
 use crate::error::CaptureError;
@@ -304,77 +305,6 @@ pub struct Segments {
     pub d3: Option<Segment>,
     /// Over Bluetooth: t_BR − t_BS.
     pub d4: Option<Segment>,
-}
-
-/// Phone's clock relative to the server's, derived from segments and ACKs captured at both. The
-/// line of the whole capture is absent where there are several segments.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ClockBound {
-    /// Rate of the phone's clock relative to the server's, minus 1, in ppm: middle of the possible
-    /// range.
-    pub skew_ppm: Option<f64>,
-    /// Phone's clock minus the server's in the middle of the capture, in µs.
-    pub offset_us: Option<f64>,
-    /// Largest error of the offset, in µs; of d1 as well.
-    pub offset_error_us: Option<f64>,
-    /// No line fits the whole capture: a clock was set, or its rate changed.
-    pub drifted: bool,
-    /// Number of packets whose stamps contradict those before and after them.
-    pub crossed: u64,
-    /// Segments, in order.
-    pub segments: Vec<ClockSegment>,
-}
-
-/// Part of a capture in which one line relates the clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct ClockSegment {
-    /// Beginning, in s since that of the first segment, by the server's clock.
-    pub from_s: f64,
-    /// End.
-    pub to_s: f64,
-    /// Rate of the phone's clock relative to the server's, minus 1, in ppm: middle of the possible
-    /// range.
-    pub skew_ppm: f64,
-    /// Half the width of the possible range of the skew.
-    pub skew_error_ppm: f64,
-    /// Phone's clock minus the server's in the middle of the segment, in µs.
-    pub offset_us: f64,
-    /// Largest error of the offset in the segment, in µs.
-    pub offset_error_us: f64,
-}
-
-impl ClockBound {
-    fn of(fit: &ClockFit) -> Option<Self> {
-        let found = fit.segments();
-        let start_ns = found.iter().map(|s| s.from_ns).min()?;
-        let shown = |s: &clock::Segment| ClockSegment {
-            from_s: (s.from_ns - start_ns) as f64 / 1e9,
-            to_s: (s.to_ns - start_ns) as f64 / 1e9,
-            skew_ppm: s.skew_ppm,
-            skew_error_ppm: s.skew_error_ppm,
-            offset_us: s.offset.micros(),
-            offset_error_us: s.worst_error_ns / 1e3,
-        };
-        let segments: Vec<_> = found.iter().map(shown).collect();
-        let only = match segments.as_slice() {
-            [only] => Some(*only),
-            _ => None,
-        };
-        Some(Self {
-            skew_ppm: only.map(|c| c.skew_ppm),
-            offset_us: only.map(|c| c.offset_us),
-            offset_error_us: only.map(|c| c.offset_error_us),
-            drifted: fit.drifted(),
-            crossed: fit.crossed(),
-            segments,
-        })
-    }
-
-    /// Largest error of all segments.
-    fn worst_us(&self) -> Option<f64> {
-        let all = self.segments.iter().map(|s| s.offset_error_us);
-        all.reduce(f64::max)
-    }
 }
 
 /// One-way delays and their uncertainty.

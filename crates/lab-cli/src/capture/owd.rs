@@ -222,7 +222,7 @@ fn clock_text(out: &mut String, clock: &ClockBound) {
             out,
             "the phone's clock against the server's{part}: {:+.1} us in the middle, ± {:.1} us; \
              {:+.2} ± {:.2} ppm; taken off d1",
-            s.offset_us, s.offset_error_us, s.skew_ppm, s.skew_error_ppm
+            s.out.offset_us, s.out.offset_error_us, s.out.skew_ppm, s.skew_error_ppm
         );
     }
 }
