@@ -86,6 +86,9 @@
   function draw() {
     const ratio = window.devicePixelRatio || 1;
     const wide = canvas.clientWidth, high = AXIS + LANE * (lanes.length + 1);
+    // Without room, as for a moment while a window changes, ticks would have no distance.
+    const room = wide - LEFT - RIGHT;
+    if (room <= 0) return;
     canvas.style.height = high + 'px';
     canvas.width = wide * ratio;
     canvas.height = high * ratio;
@@ -93,7 +96,7 @@
     g.scale(ratio, ratio);
     g.clearRect(0, 0, wide, high);
     g.font = '11px system-ui, sans-serif';
-    const room = wide - LEFT - RIGHT, scale = room / (to - from);
+    const scale = room / (to - from);
     const distance = step((to - from) * 90 / room);
     g.textAlign = 'center';
     for (let t = Math.ceil(from / distance) * distance; t <= to; t += distance) {
@@ -338,7 +341,7 @@
     });
   });
   function redraw() { readColours(); draw(); }
-  window.addEventListener('resize', redraw);
+  new ResizeObserver(redraw).observe(canvas);
   window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
   redraw();
   list();

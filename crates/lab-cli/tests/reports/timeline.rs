@@ -124,6 +124,27 @@ fn keys_move_zoom_and_show_all() {
     });
 }
 
+/// A window that is made smaller or captured may leave it no width for a moment.
+#[test]
+fn a_timeline_without_width_waits_for_one() {
+    with_timeline(|page| {
+        let all = view(page);
+        let labels = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => \
+             done(labels().length))))";
+        for width in ["0", "70px"] {
+            page.eval(&format!(
+                "document.getElementById('timeline').style.width = '{width}'; \
+                 dispatchEvent(new Event('resize'))"
+            ));
+            let labels = page.eval(labels).as_u64().unwrap();
+            assert!(labels < 100, "{width}: {labels}");
+        }
+        page.eval("document.getElementById('timeline').style.width = ''");
+        page.until("document.getElementById('timeline').clientWidth > 1000");
+        same(view(page), all);
+    });
+}
+
 #[test]
 fn search_finds_shows_and_ends() {
     with_timeline(|page| {
