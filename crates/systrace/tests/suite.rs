@@ -151,6 +151,79 @@ fn means_and_deviations_stand_beside_the_published_values() {
     );
 }
 
+/// A classic method trace: each class has one call of 10 ms.
+fn method_trace(classes: &[&str]) -> Vec<u8> {
+    let mut t = "*version\n3\nclock=dual\n*threads\n1\tmain\n*methods\n".to_owned();
+    for (i, class) in classes.iter().enumerate() {
+        writeln!(t, "{:#x}\t{class}\tcall\t()V\tA.java", (i + 1) * 16).unwrap();
+    }
+    let mut t = (t + "*end\n").into_bytes();
+    t.extend(b"SLOW\x03\x00\x20\x00");
+    t.extend([0; 8]);
+    t.extend(14_u16.to_le_bytes());
+    t.extend([0; 14]);
+    for i in 0..classes.len() as u32 {
+        for leaves in [0, 1] {
+            let us = (i + leaves) * 10_000;
+            t.extend(1_u16.to_le_bytes());
+            t.extend(((i + 1) * 16 + leaves).to_le_bytes());
+            t.extend(us.to_le_bytes());
+            t.extend(us.to_le_bytes());
+        }
+    }
+    t
+}
+
+/// Figures 3 to 6 have pictures of all quantities that recordings show.
+#[test]
+fn figures_3_to_6_have_pictures() {
+    let options = ReportOptions::default();
+    let mut suite = SuiteBuilder::default();
+    let classes = [
+        "com/android/server/am/ActivityManagerService",
+        "com/android/server/power/PowerManagerService",
+        "android/util/SparseArray",
+    ];
+    let methods = Report::of(method_trace(&classes).as_slice(), &options).unwrap();
+    let mut counters = String::new();
+    for (event, count) in [
+        ("cpu-cycles", 3_000_000),
+        ("instructions", 1_000_000),
+        ("raw-l1-icache-refill", 40_000),
+        ("raw-itlb-refill", 5_000),
+        ("raw-l1-dcache-refill", 20_000),
+        ("raw-br-pred", 100_000),
+        ("raw-br-mis-pred", 10_000),
+        ("raw-l2-dcache", 60_000),
+        ("raw-l2-dcache-refill", 6_000),
+    ] {
+        let head = "system_server\t900 [000] 5.000250:";
+        writeln!(counters, "{head}\t\t{count} {event}:\n\t 1 f (x)\n").unwrap();
+    }
+    for part in [report(&launch(810_000)), methods, report(&counters)] {
+        suite.add(("lch.set", 1), part, &options, None).unwrap();
+    }
+    let s = suite.finish();
+    let pictures: Vec<&str> = s.pictures().iter().map(|(name, _)| *name).collect();
+    for name in [
+        "figure-3a",
+        "figure-3b",
+        "figure-3c",
+        "figure-4",
+        "figure-5",
+        "figure-5-levels",
+        "figure-5-processes",
+        "figure-6-cpi",
+        "figure-6-icache",
+        "figure-6-itlb",
+        "figure-6-dcache",
+        "figure-6-llc",
+        "figure-6-branch",
+    ] {
+        assert!(pictures.contains(&name), "{name} is not in {pictures:?}");
+    }
+}
+
 /// 2 s before the trace the monitor starts; 100 mW idle and 600 mW while a CPU is busy.
 fn power(marker_s: Option<f64>, follows: bool) -> PowerLog {
     let busy = |s: f64| {

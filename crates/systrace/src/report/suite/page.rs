@@ -32,6 +32,19 @@ const PICTURES: &[(&str, &str, &[&str], &str, &str)] = &[
         "CPU time of its daemons",
         "%",
     ),
+    // Those that the text names; the table has all.
+    (
+        "figure-3c",
+        "Figure 3(c)",
+        &[
+            "activity manager",
+            "window manager",
+            "power manager",
+            "choreographer",
+        ],
+        "CPU time of services of System Server",
+        "%",
+    ),
     (
         "figure-4",
         "Figure 4",
@@ -61,6 +74,20 @@ const PICTURES: &[(&str, &str, &[&str], &str, &str)] = &[
         "busy CPUs",
     ),
     (
+        "figure-5-levels",
+        "Figure 5(a)",
+        &["c1", "c2", "c3", "c4"],
+        "Time with exactly so many busy CPUs",
+        "%",
+    ),
+    (
+        "figure-5-processes",
+        "Figure 5(b), (c)",
+        &["TLP of the process"],
+        "Thread-level parallelism of processes",
+        "busy CPUs",
+    ),
+    (
         "figure-6-cpi",
         "Figure 6",
         &["CPI"],
@@ -73,6 +100,27 @@ const PICTURES: &[(&str, &str, &[&str], &str, &str)] = &[
         &["L1 icache MPKI"],
         "Misses of the instruction cache",
         "MPKI",
+    ),
+    (
+        "figure-6-itlb",
+        "Figure 6",
+        &["iTLB MPKI"],
+        "Misses of the instruction TLB",
+        "MPKI",
+    ),
+    (
+        "figure-6-dcache",
+        "Figure 6",
+        &["L1 dcache MPKI"],
+        "Misses of the data cache",
+        "MPKI",
+    ),
+    (
+        "figure-6-llc",
+        "Figure 6",
+        &["LLC miss ratio"],
+        "Misses of the last cache, of its references",
+        "%",
     ),
     (
         "figure-6-branch",
