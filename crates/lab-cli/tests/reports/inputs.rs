@@ -140,6 +140,20 @@ pub fn suite(folder: &Path) -> PathBuf {
     for name in ["lch.set-1.txt", "lch.set-2.txt", "navi-1.txt"] {
         std::fs::write(recordings.join(name), switches()).unwrap();
     }
+    let mut counters = String::new();
+    for (event, count) in [
+        ("cpu-cycles", 3_000_000),
+        ("instructions", 1_000_000),
+        ("raw-l1-icache-refill", 40_000),
+        ("raw-itlb-refill", 5_000),
+        ("raw-l1-dcache-refill", 20_000),
+    ] {
+        for process in ["system_server", "surfaceflinger"] {
+            let head = format!("{process}\t900 [000] 5.000250:");
+            let _ = writeln!(counters, "{head}\t\t{count} {event}:\n\t 1 f (x)\n");
+        }
+    }
+    std::fs::write(recordings.join("lch.set-1.simpleperf"), counters).unwrap();
     let page = folder.join("suite.html");
     let paths = [&recordings, &page].map(|p| p.to_str().unwrap());
     LAB.ok(&["trace", "suite", paths[0], "--html", paths[1]]);

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 mod inputs;
+mod long;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -24,9 +25,17 @@ const SHOW: &str = "MPBOND_TEST_SHOW";
 /// Widths and heights of windows: on a desk, and of a telephone.
 const WINDOWS: [(u32, u32); 2] = [(1280, 900), (390, 844)];
 
-/// A page of a browser, where there is one, and a folder for the report's files. One browser runs
-/// at a time.
+/// A page of a browser, where there is one, and a folder for the report's files. The page looks for
+/// its own faults.
 fn browse(test: impl FnOnce(&mut Page, &Path)) {
+    browse_as_it_is(|page, folder| {
+        page.run_first(include_str!("audit.js"));
+        test(page, folder);
+    });
+}
+
+/// The same without the search for faults, which takes time. One browser runs at a time.
+fn browse_as_it_is(test: impl FnOnce(&mut Page, &Path)) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(why) = browser::is_missing() {
@@ -35,7 +44,6 @@ fn browse(test: impl FnOnce(&mut Page, &Path)) {
     let own = TempDir::new().unwrap();
     let files = TempDir::new().unwrap();
     let mut page = Page::new(own.path());
-    page.run_first(include_str!("audit.js"));
     test(&mut page, files.path());
 }
 
