@@ -1,5 +1,9 @@
 //! The share of processors that are busy.
 
+/// Maximum share of busy processors in a measurement that is judged. Probes, links and a starting
+/// Java runtime use up to a third of two processors.
+pub(super) const MAX_BUSY: f64 = 0.5;
+
 /// Ticks of all processors since the machine started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Busy {

@@ -15,6 +15,7 @@ use mpbond_units::duration_text;
 use serde::Deserialize;
 
 use self::functions::Times;
+use super::busy::{self, Busy, MAX_BUSY};
 use super::child;
 use super::outcome::Outcome;
 
@@ -84,8 +85,12 @@ impl Kernel {
     pub(super) fn measure(&self, quick: bool) -> Result<Outcome> {
         let folder = tempfile::tempdir().doing("cannot make a temporary folder")?;
         let mut outcome = Outcome::default();
+        let before = Busy::now();
         match self.parts(quick, folder.path()) {
-            Ok(parts) => take_parts(&parts, &mut outcome),
+            Ok(parts) => {
+                let waited = busy::since(before).is_none_or(|busy| busy > MAX_BUSY);
+                take_parts(&parts, waited, &mut outcome);
+            }
             Err(why) => outcome.notes.push(format!("not measured: {why}")),
         }
         match self.functions(quick, folder.path()) {
@@ -153,8 +158,9 @@ fn own() -> Result<String, String> {
     Ok(own.display().to_string())
 }
 
-/// Adds the figures and the table of the parts.
-fn take_parts(parts: &[Part], outcome: &mut Outcome) {
+/// Adds the table of the parts, and their figures if the packets have not waited for a processor.
+fn take_parts(parts: &[Part], waited: bool, outcome: &mut Outcome) {
+    let mut figures = BTreeMap::new();
     let mut table = SheetTable {
         title: "A packet's time in the kernel, us".to_owned(),
         note: "by trace points with stamps of whole us, at all hosts of the chain; whatever \
@@ -173,7 +179,7 @@ fn take_parts(parts: &[Part], outcome: &mut Outcome) {
         };
         let all = [part.mean_us, part.median_us, part.p99_us];
         for (of, us) in ["mean", "median", "p99"].into_iter().zip(all) {
-            outcome.figures.insert(format!("{name} {of}_us"), Some(us));
+            figures.insert(format!("{name} {of}_us"), Some(us));
         }
         let head = [name, functions].map(str::to_owned).into_iter();
         let head = head.chain([part.packets.to_string()]);
@@ -181,10 +187,16 @@ fn take_parts(parts: &[Part], outcome: &mut Outcome) {
         table.rows.push(head.chain(cells).collect());
     }
     outcome.tables.push(table);
-    let mean = |name: &&str| outcome.figures.get(&format!("{name} mean_us"));
+    if waited {
+        let note = "packets by trace points: the machine was busy: not judged";
+        outcome.notes.push(note.to_owned());
+        return;
+    }
+    let mean = |name: &&str| figures.get(&format!("{name} mean_us"));
     let work: Option<Vec<f64>> = WORK.iter().map(|name| mean(name).copied()?).collect();
     let work = work.map(|all| all.iter().sum());
-    outcome.figures.insert("work mean_us".to_owned(), work);
+    figures.insert("work mean_us".to_owned(), work);
+    outcome.figures.extend(figures);
 }
 
 /// Adds the figures and the table of the functions.
@@ -256,5 +268,25 @@ mod tests {
         };
         assert_eq!(parts(json), Ok(vec![queue]));
         assert!(parts(b"[]").is_err() && parts(b"{}").is_err());
+    }
+
+    #[test]
+    fn packets_that_wait_for_a_processor_are_not_judged() {
+        let part = |step: &str| Part {
+            step: step.to_owned(),
+            packets: 3,
+            mean_us: 1.5,
+            median_us: 115.0,
+            p99_us: 1.0,
+        };
+        let all = WORK.map(part);
+        for (waited, work) in [(false, Some(&Some(4.5))), (true, None)] {
+            let mut outcome = Outcome::default();
+            take_parts(&all, waited, &mut outcome);
+            assert_eq!(outcome.figures.get("work mean_us"), work);
+            assert_eq!(outcome.figures.is_empty(), waited);
+            assert_eq!(outcome.notes.len(), usize::from(waited));
+            assert_eq!(outcome.tables[0].rows.len(), 3);
+        }
     }
 }

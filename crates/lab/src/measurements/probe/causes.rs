@@ -11,10 +11,10 @@ use mpbond_systrace::{Event, NetPoint, Payload, Sink};
 use serde::Deserialize;
 
 use super::case::{Case, Clock, Program};
-use super::cell::{AIR_RATE, BUS_RATE, FIRST, MAX_BUSY, QUICK};
+use super::cell::{AIR_RATE, BUS_RATE, FIRST, QUICK};
 use super::program::{HTTP_PORT, command, has_java, java_answers};
 use crate::error::{Doing, Result};
-use crate::measurements::busy::{self, Busy};
+use crate::measurements::busy::{self, Busy, MAX_BUSY};
 use crate::measurements::child;
 use crate::measurements::outcome::Outcome;
 use crate::report::SheetTable;

@@ -14,10 +14,6 @@ use super::program::{Answer, HTTP_PORT, command, java_answers, native_answers};
 
 /// Probes of each case in a short run.
 pub(super) const QUICK: u32 = 5;
-/// Maximum share of busy processors. Probes, links and a starting Java runtime use up to a third of
-/// two processors.
-pub(super) const MAX_BUSY: f64 = 0.5;
-
 /// Number of first probes that are left out: they load classes, open connections and fill caches.
 pub(super) const FIRST: usize = 3;
 /// Rate of an 802.11g network and of an SDIO bus; a probe's transmission time is negligible.

@@ -19,11 +19,11 @@ use serde::Deserialize;
 pub(super) use self::causes::Causes;
 
 use self::case::{Case, Program};
-use self::cell::{Cell, MAX_BUSY, QUICK};
+use self::cell::{Cell, QUICK};
 use self::figures::{OF, QUANTITIES, REPORTS, TESTS, key, values};
 use self::picture::{Picture, Shown};
 use self::program::has_java;
-use super::busy::{self, Busy};
+use super::busy::{self, Busy, MAX_BUSY};
 use super::outcome::Outcome;
 
 /// Parameters of the measurement.
