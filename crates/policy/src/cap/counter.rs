@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 /// A reading of an interface's counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
+    /// Name of the interface.
+    pub interface: String,
     /// Identifier of the kernel's boot (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
     /// Index of the interface.
@@ -23,16 +25,18 @@ pub struct InterfaceCounter {
 impl InterfaceCounter {
     /// Takes a reading, and returns the bytes since the last one.
     ///
-    /// A counter starts at zero with each boot, and with each interface that is made anew: all its
-    /// bytes are counted then, since none of them is in an earlier reading. A counter that has gone
-    /// down has started anew. The first reading ever counts nothing: its bytes precede the cap.
+    /// A counter starts at zero with each boot, and with each interface that is made anew under its
+    /// name: all its bytes are counted then, since none of them is in an earlier reading. A counter
+    /// that has gone down has started anew. The first reading ever counts nothing, nor does the
+    /// first one of another interface: its bytes precede the cap, or its use for this link.
     pub fn handle_reading(&mut self, now: Reading) -> u64 {
         let since = match &self.last {
             None => 0,
             Some(last) if last.boot_id == now.boot_id && last.ifindex == now.ifindex => {
                 now.bytes.checked_sub(last.bytes).unwrap_or(now.bytes)
             }
-            Some(_) => now.bytes,
+            Some(last) if last.interface == now.interface => now.bytes,
+            Some(_) => 0,
         };
         self.last = Some(now);
         since
@@ -45,6 +49,7 @@ mod tests {
 
     fn reading(boot_id: &str, ifindex: u32, bytes: u64) -> Reading {
         Reading {
+            interface: "wwan0".to_owned(),
             boot_id: boot_id.to_owned(),
             ifindex,
             bytes,
@@ -76,5 +81,22 @@ mod tests {
             10,
             "reset by a driver"
         );
+    }
+
+    #[test]
+    fn bytes_of_an_interface_before_its_use_for_the_link_are_not_counted() {
+        let mut counter = InterfaceCounter::default();
+        counter.handle_reading(reading("a", 3, 700));
+        let other = |boot_id, bytes| Reading {
+            interface: "usb0".to_owned(),
+            ..reading(boot_id, 9, bytes)
+        };
+        assert_eq!(counter.handle_reading(other("a", 5_000_000)), 0);
+        assert_eq!(counter.handle_reading(other("a", 5_000_100)), 100);
+        assert_eq!(counter.handle_reading(reading("a", 3, 900)), 0, "back");
+        assert_eq!(counter.handle_reading(other("b", 6_000)), 0, "with a boot");
+        // Only its name is another one.
+        let renamed = reading("b", 9, 6_040);
+        assert_eq!(counter.handle_reading(renamed), 40);
     }
 }
