@@ -7,11 +7,11 @@ use serde::Serialize;
 
 /// Points above the floor at which a link is used again, so that a level that varies around the
 /// floor does not switch it on and off.
-pub const HYSTERESIS_POINTS: u8 = 5;
+const HYSTERESIS_POINTS: u8 = 5;
 
 /// Time for which open flows of a link keep it once its battery is below the floor: most exchanges
 /// end by themselves within it, and a download continues on other paths.
-pub const DRAIN_FOR: Duration = Duration::from_secs(30);
+const DRAIN_FOR: Duration = Duration::from_secs(30);
 
 /// Battery of the device of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -27,9 +27,8 @@ pub enum Charge {
 
 /// A battery and a floor.
 ///
-/// The level sinks below the floor: the link drains, until no flow is open or [`DRAIN_FOR`] has
-/// passed; then it is not used. It is used again at the floor and [`HYSTERESIS_POINTS`] more, at
-/// 100 % at most.
+/// The level sinks below the floor: the link drains, until no flow is open or 30 s have passed; then
+/// it is not used. It is used again at the floor and 5 points more, at 100 % at most.
 #[derive(Clone, Debug)]
 pub struct Battery {
     floor: Option<u8>,

@@ -48,6 +48,22 @@ pub enum Verdict<'p> {
     Refuse,
 }
 
+impl Verdict<'_> {
+    /// Whether a flow is treated alike, whatever the origin of its class.
+    pub(crate) fn is_as(&self, other: &Verdict<'_>) -> bool {
+        match (self, other) {
+            (Verdict::Carry(one), Verdict::Carry(other)) => {
+                let class_from = other.class_from;
+                Carriage {
+                    class_from,
+                    ..one.clone()
+                } == *other
+            }
+            _ => self == other,
+        }
+    }
+}
+
 /// Treatment of a flow that is carried: the rule's values; where it sets none, those that the
 /// application claims, then those of the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +126,7 @@ impl Policy {
         let mut selected = None;
         for (index, rule) in self.rules.iter().enumerate() {
             match rule.answer(situation) {
-                Answer::Fails => {}
+                Answer::Fails(_) => {}
                 Answer::Unknown => {
                     undecided.get_or_insert_with(|| rule_name(rule, index));
                 }

@@ -6,7 +6,7 @@ use mpbond_units::{human, printable};
 use serde::Serialize;
 
 use crate::decide::{Decision, Origin, RuleName, Verdict, rule_name};
-use crate::fact::{Answer, Certainty, Fact};
+use crate::fact::{Certainty, Fact};
 use crate::flow::{Device, Flow};
 use crate::links::{Admission, LinkUse, Phase, Rank, Refusal, Unusable};
 use crate::policy::Policy;
@@ -67,8 +67,8 @@ pub struct RuleLine<'p> {
     pub rule: RuleName<'p>,
     /// The condition's key.
     pub condition: &'static str,
-    /// Whether the fact of this condition is unknown, so that the rule might apply.
-    pub unknown: bool,
+    /// Certainty of the condition's fact; where it is unknown, the rule might apply.
+    pub certainty: Certainty,
 }
 
 /// A link, and its use by the flow.
@@ -93,13 +93,11 @@ impl Policy {
         let end = decision.rule.map_or(self.rules.len(), |rule| rule.index);
         let passed = self.rules.iter().enumerate().take(end);
         let passed = passed.filter_map(|(index, rule)| {
-            // A condition that does not hold excludes the rule, one of an unknown fact does not.
-            let failed = rule.first(&situation, Answer::Fails);
-            let condition = failed.or_else(|| rule.first(&situation, Answer::Unknown))?;
+            let (condition, certainty) = rule.obstacle(&situation)?;
             Some(RuleLine {
                 rule: rule_name(rule, index),
                 condition: condition.key(),
-                unknown: failed.is_none(),
+                certainty,
             })
         });
         let passed = passed.collect();
@@ -230,13 +228,13 @@ impl fmt::Display for Explanation<'_> {
         for RuleLine {
             rule,
             condition,
-            unknown,
+            certainty,
         } in &self.passed
         {
-            let reason = if *unknown {
-                "is unknown"
-            } else {
-                "does not hold"
+            let reason = match certainty {
+                Certainty::Known => "does not hold",
+                Certainty::Guessed => "does not hold (guessed)",
+                Certainty::Unknown => "is unknown",
             };
             let RuleName { name, line, .. } = rule;
             writeln!(
@@ -278,8 +276,8 @@ pub struct Change<'o, 'n> {
     pub after: Decision<'n>,
 }
 
-/// The flows for which a new policy decides differently, with `mpbond policy check --dry-run` in
-/// mind: whose verdict or links differ. The name and the line of a rule make no difference.
+/// The flows for which a new policy decides differently: whose treatment or links differ. The name
+/// and the line of a rule make no difference, nor does the origin of a class.
 pub fn changes<'o, 'n>(
     old: &'o Policy,
     new: &'n Policy,
@@ -288,7 +286,7 @@ pub fn changes<'o, 'n>(
 ) -> Vec<Change<'o, 'n>> {
     let differ = |(flow, facts): (usize, &Flow)| {
         let (before, after) = (old.decide(facts, device), new.decide(facts, device));
-        let same = before.verdict == after.verdict
+        let same = before.verdict.is_as(&after.verdict)
             && old.link_lines(&before, device) == new.link_lines(&after, device);
         (!same).then_some(Change {
             flow,

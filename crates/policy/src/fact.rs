@@ -69,7 +69,7 @@ impl<T> Fact<T> {
     }
 
     /// The same fact with its value converted.
-    pub fn map<U>(&self, convert: impl FnOnce(&T) -> U) -> Fact<U> {
+    pub(crate) fn map<U>(&self, convert: impl FnOnce(&T) -> U) -> Fact<U> {
         Fact {
             value: self.value.as_ref().map(convert),
             certainty: self.certainty,
@@ -83,8 +83,8 @@ impl<T> Fact<T> {
 pub(crate) enum Answer {
     /// It holds, and depends on facts of this certainty.
     Holds(Certainty),
-    /// It does not hold.
-    Fails,
+    /// It does not hold, as facts of this certainty show.
+    Fails(Certainty),
     /// Its fact is unknown. Such a condition selects no flow.
     Unknown,
 }
@@ -94,7 +94,7 @@ impl Answer {
     pub(crate) fn of<T>(fact: &Fact<T>, test: impl FnOnce(&T) -> bool) -> Self {
         match fact.get() {
             Some((value, certainty)) if test(value) => Self::Holds(certainty),
-            Some(_) => Self::Fails,
+            Some((_, certainty)) => Self::Fails(certainty),
             None => Self::Unknown,
         }
     }

@@ -35,8 +35,7 @@ pub(crate) struct PolicyFile {
 #[derive(serde::Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields, expecting = "a section [policy]")]
 pub(crate) struct PolicySection {
-    #[serde(default)]
-    pub mode: Mode,
+    pub mode: Option<Spanned<Mode>>,
     pub zone: Option<Spanned<Text<ZoneName>>>,
     pub default: Option<Spanned<ActionFile>>,
 }

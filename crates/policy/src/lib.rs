@@ -33,6 +33,7 @@ mod explain;
 mod fact;
 mod file;
 mod flow;
+mod in_force;
 mod lend;
 mod links;
 mod mode;
@@ -44,7 +45,7 @@ mod treatment;
 mod value;
 
 pub use application::application_of;
-pub use battery::{Battery, Charge, DRAIN_FOR, HYSTERESIS_POINTS};
+pub use battery::{Battery, Charge};
 pub use cap::{
     Account, AtCap, Cap, CapEvent, InterfaceCounter, Period, Reading, Reservation, period_at,
 };

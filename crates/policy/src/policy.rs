@@ -17,6 +17,8 @@ pub struct Policy {
     pub(crate) file: PathBuf,
     /// Importance of the cost of links.
     pub mode: Mode,
+    /// Where the file has it.
+    pub(crate) mode_place: Option<Place>,
     /// Zone of times in rules.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) default: Action,
@@ -41,19 +43,6 @@ pub struct LinkPolicy {
 }
 
 impl Policy {
-    /// A policy without rules: sessions carry all flows over all links.
-    pub fn new() -> Self {
-        Self {
-            file: PathBuf::new(),
-            mode: Mode::default(),
-            zone: None,
-            default: Action::Carry(Box::default()),
-            default_place: None,
-            rules: Vec::new(),
-            links: BTreeMap::new(),
-        }
-    }
-
     /// The policy of a link, if the file has one.
     pub fn link(&self, name: &str) -> Option<&LinkPolicy> {
         self.links.get(name)
@@ -101,11 +90,5 @@ impl Policy {
             }
         }
         Ok(())
-    }
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self::new()
     }
 }

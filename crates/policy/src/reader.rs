@@ -83,7 +83,11 @@ impl Reader<'_> {
         }
         let policy = Policy {
             file: self.source.file.to_owned(),
-            mode: policy.mode,
+            mode_place: policy
+                .mode
+                .as_ref()
+                .map(|mode| self.source.place(mode.span().start)),
+            mode: policy.mode.map(Spanned::into_inner).unwrap_or_default(),
             zone: self.zone,
             default,
             default_place: default_span.map(|span| self.source.place(span.start)),
@@ -347,7 +351,7 @@ impl Reader<'_> {
             priority: priority.map(|Text(priority)| priority.0),
             paths: paths.map(|paths| match paths {
                 PathsFile::All => Paths::All,
-                PathsFile::Named(names) => Paths::Named(names),
+                PathsFile::Named(names) => Paths::Named(names.into_iter().collect()),
             }),
             metered,
             roaming,

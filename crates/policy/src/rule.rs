@@ -35,7 +35,7 @@ impl Rule {
         let mut all = Answer::Holds(Certainty::Known);
         for condition in &self.conditions {
             match (condition.answer(situation), all) {
-                (Answer::Fails, _) => return Answer::Fails,
+                (failed @ Answer::Fails(_), _) => return failed,
                 (Answer::Unknown, _) => all = Answer::Unknown,
                 (Answer::Holds(one), Answer::Holds(others)) => {
                     all = Answer::Holds(one.max(others));
@@ -46,10 +46,20 @@ impl Rule {
         all
     }
 
-    /// The first condition with such an answer.
-    pub(crate) fn first(&self, situation: &Situation<'_>, wanted: Answer) -> Option<&Condition> {
-        let mut conditions = self.conditions.iter();
-        conditions.find(|condition| condition.answer(situation) == wanted)
+    /// The condition for which it does not select a flow, with the certainty of that: the first
+    /// one that does not hold, or else the first one whose fact is unknown.
+    pub(crate) fn obstacle(&self, situation: &Situation<'_>) -> Option<(&Condition, Certainty)> {
+        let mut unknown = None;
+        for condition in &self.conditions {
+            match condition.answer(situation) {
+                Answer::Fails(certainty) => return Some((condition, certainty)),
+                Answer::Unknown => {
+                    unknown.get_or_insert((condition, Certainty::Unknown));
+                }
+                Answer::Holds(_) => {}
+            }
+        }
+        unknown
     }
 
     /// Whether it selects every flow that another one selects.

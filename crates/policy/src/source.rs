@@ -24,7 +24,7 @@ pub struct PolicyError {
 }
 
 /// Place in a file, counted from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Line.
     pub line: usize,
@@ -33,9 +33,24 @@ pub struct Place {
 }
 
 impl PolicyError {
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// Place of the error; `None` for an error about the whole file.
     pub const fn place(&self) -> Option<Place> {
         self.place
+    }
+
+    /// The dotted key that is wrong, where the error is about one.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// What is wrong with it.
+    pub fn problem(&self) -> &str {
+        &self.problem
     }
 
     /// An error about a place that was noted when the file was read.

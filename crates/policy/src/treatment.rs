@@ -1,5 +1,6 @@
 //! Treatment of flows that a session carries.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,7 @@ pub enum Paths {
     /// All of them.
     All,
     /// Own links and helpers of these names.
-    Named(Vec<String>),
+    Named(BTreeSet<String>),
 }
 
 impl Paths {
@@ -56,7 +57,7 @@ impl Paths {
     pub fn contain(&self, link: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Named(names) => names.iter().any(|name| name == link),
+            Self::Named(names) => names.contains(link),
         }
     }
 }

@@ -59,7 +59,7 @@ impl Condition {
         let number = |set: &Intervals, n: u128| set.contains(n);
         match self {
             Self::Port(set) if number(set, flow.port.into()) => Answer::Holds(Certainty::Known),
-            Self::Port(_) => Answer::Fails,
+            Self::Port(_) => Answer::Fails(Certainty::Known),
             Self::Uid(set) => Answer::of(&flow.uid, |uid| number(set, (*uid).into())),
             Self::Dscp(set) => Answer::of(&flow.dscp, |dscp| number(set, (*dscp).into())),
             Self::Metered(wanted) => Answer::of(&situation.metered, |is| is == wanted),

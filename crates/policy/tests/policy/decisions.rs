@@ -293,7 +293,7 @@ fn the_papers_whitelist_is_a_default_of_direct() {
     let mut flow = flow();
     flow.app = Fact::known("tv".to_owned(), "the control group");
     let carriage = carriage(&policy, &flow, &device());
-    assert_eq!(carriage.paths, &Paths::Named(vec!["phone".to_owned()]));
+    assert_eq!(carriage.paths, &Paths::Named(["phone".to_owned()].into()));
     assert_eq!(carriage.class, Class::Bulk);
     // A claim changes nothing about a flow that no session carries.
     flow.app = Fact::unknown("-");
@@ -311,7 +311,7 @@ fn a_rule_takes_from_the_default_what_it_does_not_set() {
          set = { metered = \"allowed\", budget = { bytes = \"1 GB\", resets = 31 } }\n",
     );
     let carried = carriage(&policy, &flow(), &device());
-    assert_eq!(carried.paths, &Paths::Named(vec!["wifi".to_owned()]));
+    assert_eq!(carried.paths, &Paths::Named(["wifi".to_owned()].into()));
     assert_eq!(
         (carried.metered, carried.roaming),
         (Permission::Allowed, Permission::Never)
@@ -330,7 +330,7 @@ fn a_rule_takes_from_the_default_what_it_does_not_set() {
 
 #[test]
 fn an_empty_policy_carries_everything() {
-    for policy in [Policy::new(), policy("")] {
+    for policy in [policy(""), policy("[policy]\n")] {
         let got = carriage(&policy, &flow(), &device());
         assert_eq!((got.class, got.priority), (Class::Bulk, 0));
         assert_eq!((got.paths, got.delay), (&Paths::All, Duration::ZERO));

@@ -495,3 +495,40 @@ fn names_of_links_that_do_not_exist_are_found() {
     );
     assert_eq!(with(&default.replace("wfi", "wifi")), Ok(()));
 }
+
+/// Each part of the language that no daemon applies is refused with its place.
+#[test]
+fn what_is_not_in_force_yet_is_refused_by_its_key() {
+    let rule = "[[rule]]\nname = \"x\"\nport = 1\nset = \"refuse\"\n";
+    let link = "[[link]]\nname = \"wifi\"\ncost = 1\n";
+    for (text, want) in [
+        ("\n[policy]\nmode = \"saver\"\n", "3: policy.mode"),
+        ("[policy]\ndefault = \"direct\"\n", "2: policy.default"),
+        (&*format!("\n{rule}"), "2: rule"),
+        (&*format!("\n\n{link}"), "3: link"),
+    ] {
+        let error = policy(text).check_in_force().unwrap_err().to_string();
+        let want = format!("policy.toml:{want}: not in force yet: ");
+        assert!(error.starts_with(&want), "{error}");
+    }
+    let zone = policy("[policy]\nzone = \"Europe/Berlin\"\n");
+    assert_eq!(zone.check_in_force(), Ok(()));
+}
+
+#[test]
+fn a_direct_flow_is_refused_where_none_may_be() {
+    let rule = |set: &str| format!("[[rule]]\nname = \"x\"\nport = 1\nset = {set}\n");
+    for (text, want) in [
+        (
+            "[policy]\ndefault = \"direct\"\n",
+            Some("2: policy.default: no"),
+        ),
+        (&*rule("\"direct\""), Some("4: rule.set: no")),
+        (&*rule("\"refuse\""), None),
+        ("", None),
+    ] {
+        let error = policy(text).check_no_direct("no").err();
+        let want = want.map(|want| format!("policy.toml:{want}"));
+        assert_eq!(error.map(|e| e.to_string()), want);
+    }
+}

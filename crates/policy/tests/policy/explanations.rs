@@ -60,6 +60,19 @@ rule \"calls\" in line 11: carried by a session (a fact of the rule is guessed)
 }
 
 #[test]
+fn a_condition_that_fails_by_a_guess_says_so() {
+    let (policy, mut flow) = (policy(RULES), flow());
+    flow.domain = Fact::guessed(crate::device::names(&["a.example.com"]), "the DNS stub");
+    let explanation = policy.explain(&flow, &device());
+    let text = explanation.to_string();
+    let line = "  not rule \"calls\" in line 11: domain does not hold (guessed)\n";
+    assert!(text.contains(line), "{text}");
+    let json = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(json["passed"][1]["certainty"], "known");
+    assert_eq!(json["passed"][2]["certainty"], "guessed");
+}
+
+#[test]
 fn the_time_is_that_of_the_policys_zone() {
     let policy = policy("[policy]\nzone = \"Europe/Berlin\"\n");
     let text = policy.explain(&flow(), &device()).to_string();
@@ -78,7 +91,7 @@ fn an_explanation_as_json() {
     assert_eq!(json["admission"]["refused"], "rule");
     assert_eq!(json["passed"][2]["name"], "calls");
     assert_eq!(json["passed"][2]["condition"], "domain");
-    assert_eq!(json["passed"][2]["unknown"], true);
+    assert_eq!(json["passed"][2]["certainty"], "unknown");
     let app = serde_json::json!({
         "name": "app",
         "value": "org.mozilla.firefox",
@@ -140,6 +153,15 @@ fn a_dry_run_lists_the_flows_that_change() {
         RULES.replace("\"calls\"", "\"talks\"")
     ));
     assert_eq!(changes(&old, &renamed, &flows, &device), []);
+    // The class comes from the default instead, and paths are in another order.
+    let default = RULES.replace("[policy]", "[policy]\ndefault = { class = \"realtime\" }");
+    let default = policy(&default.replace("class = \"realtime\", priority", "priority"));
+    assert_eq!(changes(&old, &default, &flows, &device), []);
+    let [one, other] = ["[\"wifi\", \"modem\"]", "[\"modem\", \"wifi\"]"].map(|paths| {
+        let paths = format!("paths = {paths}, priority");
+        policy(&RULES.replace("priority", &paths))
+    });
+    assert_eq!(changes(&one, &other, &flows, &device), []);
     // The same verdict, but a link of another cost.
     let dearer = policy(&format!("{RULES}[[link]]\nname = \"wifi\"\ncost = 9\n"));
     assert_eq!(changes(&old, &dearer, &flows, &device).len(), 2);

@@ -151,7 +151,8 @@ fn cost_comes_before_round_trip_time_as_the_mode_says() {
             .collect();
         assert_eq!(ranks, want, "{mode}");
     }
-    assert_eq!(Policy::new().ranks(&uses), policy("").ranks(&uses));
+    let balanced = policy("[policy]\nmode = \"balanced\"\n");
+    assert_eq!(policy("").ranks(&uses), balanced.ranks(&uses));
 }
 
 #[test]
