@@ -108,6 +108,7 @@ fn bonded(folder: &Path) -> SocketAddr {
         socks5: Some(FrontAddress::at(socks5)),
         http: None,
         transparent: None,
+        policy: None,
     };
     thread::spawn(move || mpbond::primary::run(primary).unwrap());
     let deadline = Instant::now() + Duration::from_secs(10);

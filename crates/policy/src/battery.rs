@@ -27,8 +27,8 @@ pub enum Charge {
 
 /// A battery and a floor.
 ///
-/// The level sinks below the floor: the link drains, until no flow is open or 30 s have passed; then
-/// it is not used. It is used again at the floor and 5 points more, at 100 % at most.
+/// The level sinks below the floor: the link drains, until no flow is open or 30 s have passed;
+/// then it is not used. It is used again at the floor and 5 points more, at 100 % at most.
 #[derive(Clone, Debug)]
 pub struct Battery {
     floor: Option<u8>,

@@ -44,7 +44,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     // The product does not depend on research.
     (
         "mpbond",
-        &["command", "intercept", "manager", "net", "session", "units"],
+        &[
+            "command",
+            "intercept",
+            "manager",
+            "net",
+            "policy",
+            "session",
+            "units",
+        ],
     ),
     (
         "lab-cli",

@@ -9,6 +9,7 @@ mod hints;
 mod id;
 mod kill_switch;
 mod pair;
+mod policy;
 mod reload;
 mod setup;
 mod socket;
@@ -85,6 +86,7 @@ enum Command {
     Pair(pair::PairArgs),
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
+    Policy(policy::PolicyArgs),
     KillSwitch(kill_switch::KillSwitchArgs),
     Upgrade(upgrade::UpgradeArgs),
     #[command(after_help = "\
@@ -134,6 +136,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Pair(args) => args.run(),
         Command::Trust(args) => args.run(),
         Command::Untrust(args) => args.run(),
+        Command::Policy(args) => args.run(),
         Command::KillSwitch(args) => args.run(),
         Command::Upgrade(args) => args.run(),
         Command::Completions(args) => args.run(command(), &dispatch::bash_completion()),

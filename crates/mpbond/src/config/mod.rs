@@ -11,6 +11,7 @@ mod file;
 mod helper;
 mod link_names;
 mod place;
+mod policy;
 mod primary;
 mod primary_edit;
 mod primary_far_end;
@@ -19,6 +20,7 @@ mod primary_front;
 mod primary_helpers;
 mod primary_links;
 mod primary_on_proxy_loss;
+mod primary_policy;
 mod proxy;
 pub mod reference;
 mod reload;
@@ -35,6 +37,7 @@ pub use credentials::read_credentials;
 pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
 pub use helper::{HOST_NAME, HelperConfig, Uplink, host_name};
 pub use place::{Role, config_file, config_folder, identity, status_socket, status_sockets};
+pub use policy::{PolicySource, ZONES};
 pub use primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
     PrimaryConfig, ProxyAddress, ProxyRef, Transparent, TransparentMode, UdpPolicy,

@@ -10,6 +10,8 @@ pub use mpbond_net::Endpoint as ProxyAddress;
 use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
 
+use super::policy::PolicySource;
+
 /// `mpbond primary --config FILE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrimaryConfig {
@@ -52,6 +54,8 @@ pub struct PrimaryConfig {
     pub http: Option<FrontAddress>,
     /// Interception without any setting in the applications.
     pub transparent: Option<Transparent>,
+    /// Rules for new connections.
+    pub policy: Option<PolicySource>,
 }
 
 /// Handling of new connections while no path to the proxy works.

@@ -15,6 +15,7 @@ use toml::Spanned;
 use super::RESUME_FOR;
 use super::link_names::LinkNames;
 use super::place::{self, Role};
+use super::policy::PolicySource;
 use super::primary::{
     FrontAddress, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig, ProxyAddress,
     ProxyRef, Transparent, TransparentMode, UdpPolicy,
@@ -48,6 +49,7 @@ struct PrimaryFile {
     congestion: Option<Text<Congestion>>,
     resume_for: Option<Text<ResumeFor>>,
     on_proxy_loss: Option<Spanned<OnProxyLoss>>,
+    policy: Option<String>,
     proxy: Option<Spanned<ProxyFile>>,
     #[serde(default)]
     path: Vec<Spanned<PathFile>>,
@@ -149,7 +151,11 @@ impl PrimaryConfig {
         if socks5.is_none() && http.is_none() && transparent.is_none() {
             socks5 = Some(FrontAddress::at(SOCKS5));
         }
-        Ok(Self {
+        let policy = match file.policy {
+            Some(path) => Some(PolicySource::read(&source.resolve(&path))?),
+            None => None,
+        };
+        let config = Self {
             identity: super::identity_of(source, file.identity),
             status_socket: file.status_socket.map_or_else(
                 || place::status_socket(Role::Primary),
@@ -172,7 +178,12 @@ impl PrimaryConfig {
             socks5,
             http,
             transparent,
-        })
+            policy,
+        };
+        match &config.policy {
+            Some(policy) => config.check_policy(policy).map(|()| config),
+            None => Ok(config),
+        }
     }
 }
 

@@ -89,9 +89,11 @@ impl Reload for PrimaryConfig {
             socks5,
             http,
             transparent,
+            policy,
         } = new;
         changes.sections("[[path]]", (&self.paths, &paths), |p| &p.name);
         changes.sections("[[helper]]", (&self.helpers, &helpers), |h| &h.name);
+        changes.applied("policy", &self.policy, &policy);
         // A kill switch goes with its policy.
         let (now, key) = (self.on_proxy_loss, "on_proxy_loss");
         if kill_switch(&self.transparent) == kill_switch(&transparent) {
@@ -119,6 +121,7 @@ impl Reload for PrimaryConfig {
             on_proxy_loss,
             paths,
             helpers,
+            policy,
             ..self.clone()
         };
         (in_force, changes)
@@ -237,7 +240,8 @@ impl Reload for ProxyConfig {
 /// Sentence about a key of a primary in its reference; empty where a change needs a restart.
 pub(super) fn of_primary(header: &str, key: &str) -> &'static str {
     match (header, key) {
-        ("[[path]]" | "[[helper]]" | "[[helper.pipe]]", _) | ("", "on_proxy_loss") => APPLIED,
+        ("[[path]]" | "[[helper]]" | "[[helper.pipe]]", _)
+        | ("", "on_proxy_loss" | "policy") => APPLIED,
         _ => "",
     }
 }

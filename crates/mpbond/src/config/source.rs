@@ -6,6 +6,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use mpbond_policy::PolicyError;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -30,6 +31,15 @@ impl ConfigError {
             line: None,
             key: None,
             problem: one_line(&problem.to_string()),
+        }
+    }
+
+    /// An error in a policy.
+    pub(crate) fn of_policy(error: &PolicyError) -> Self {
+        Self {
+            line: error.place().map(|place| place.line),
+            key: error.key().map(str::to_owned),
+            ..Self::about_file(error.file(), error.problem())
         }
     }
 

@@ -35,7 +35,7 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "shceduler = \"pams\"\n",
             "c.toml:1: shceduler: unknown key; allowed here are identity, status_socket, metrics, \
              sandbox, scheduler, reinjection, idleness, feedback, buffer_delay, congestion, \
-             resume_for, on_proxy_loss, proxy, path, helper, socks5, http, transparent",
+             resume_for, on_proxy_loss, policy, proxy, path, helper, socks5, http, transparent",
         ),
         (
             "\nscheduler = \"best\"\n",

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -25,12 +26,12 @@ use super::handles::{Control, Rescuable};
 use super::links::{LinkConfig, Links};
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
-use crate::config::{OnProxyLoss, PrimaryConfig};
+use crate::config::{OnProxyLoss, PrimaryConfig, ZONES};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::own_mark::OWN_MARK;
 use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
-use crate::sandbox::{self, Need};
+use crate::sandbox::{self, Access, Need, Place};
 use crate::status::SandboxStatus;
 
 /// State of a primary.
@@ -228,6 +229,12 @@ impl Primary {
         // With `on_proxy_loss = "fail"` only the proxy looks names up, except its own, which a
         // reload may add, and local ones.
         plan.places.extend(sandbox::for_names());
+        // A reload may bring a policy, in another zone, or the first one.
+        plan.places.push(Place::new(Path::new(ZONES), Access::Read));
+        if let Some(policy) = &config.policy {
+            plan.further
+                .extend(Place::around(policy.file(), Access::Read));
+        }
         plan
     }
 }

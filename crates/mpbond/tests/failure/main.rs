@@ -42,6 +42,7 @@ mod origin;
 mod own_addresses;
 mod own_names;
 mod pipes;
+mod policy_reload;
 mod portal;
 mod proxy_addresses;
 mod proxy_names;

@@ -139,6 +139,53 @@ fn wrong_configurations_are_one_line() {
 }
 
 #[test]
+fn a_policy_is_checked_alone_and_with_its_primary() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.toml");
+    let id = Identity::load_or_create(folder.path().join("proxy.pem")).unwrap();
+    let proxy = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    let config = primary_toml(folder.path(), proxy, id.id());
+    let check = ["policy", "check", text(&file)];
+    let with = [&check[..], &["--config", text(&config)]].concat();
+    let line = fails(&check, 2);
+    let expected = format!(
+        "{}: the policy cannot be read: there is no such file\n",
+        text(&file)
+    );
+    assert_eq!(line, expected);
+    std::fs::write(&file, "[policy]\nzone = \"UTC\"\n").unwrap();
+    assert_eq!(ok(&with), format!("{}: fine, 0 rules\n", text(&file)));
+    let alone = ok(&check);
+    assert!(
+        alone.contains("(names of links and the kill switch not"),
+        "{alone}"
+    );
+    for (policy, expected) in [
+        ("[polic]\n", "1: polic: unknown key; allowed here are "),
+        (
+            "[policy]\nmode = \"saver\"\n",
+            "2: policy.mode: not in force yet: ",
+        ),
+        (
+            "[policy]\nzone = \"Mars/Base\"\n",
+            "2: policy.zone: the time zone \"Mars/Base\" is",
+        ),
+    ] {
+        std::fs::write(&file, policy).unwrap();
+        let expected = format!("{}:{expected}", text(&file));
+        // The primary does not start with it, either.
+        let toml = std::fs::read_to_string(&config).unwrap();
+        let toml = format!("policy = \"policy.toml\"\n{toml}");
+        let named = folder.path().join("with-policy.toml");
+        std::fs::write(&named, toml).unwrap();
+        for args in [&check[..], &with, &["primary", "--config", text(&named)]] {
+            let line = fails(args, 2);
+            assert!(line.starts_with(&expected), "{line}");
+        }
+    }
+}
+
+#[test]
 fn ids_and_trust() {
     let folder = tempfile::tempdir().unwrap();
     let identity = folder.path().join("identity.pem");

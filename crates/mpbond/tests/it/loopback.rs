@@ -163,6 +163,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         socks5: Some(FrontAddress::at(socks5)),
         http: None,
         transparent: None,
+        policy: None,
     };
     thread::spawn(move || mpbond::primary::run(primary).unwrap());
     let bond = Bond {

@@ -55,6 +55,9 @@ _mpbond() {
             mpbond,pair)
                 cmd="mpbond__subcmd__pair"
                 ;;
+            mpbond,policy)
+                cmd="mpbond__subcmd__policy"
+                ;;
             mpbond,primary)
                 cmd="mpbond__subcmd__primary"
                 ;;
@@ -133,6 +136,9 @@ _mpbond() {
             mpbond__subcmd__help,pair)
                 cmd="mpbond__subcmd__help__subcmd__pair"
                 ;;
+            mpbond__subcmd__help,policy)
+                cmd="mpbond__subcmd__help__subcmd__policy"
+                ;;
             mpbond__subcmd__help,primary)
                 cmd="mpbond__subcmd__help__subcmd__primary"
                 ;;
@@ -172,8 +178,23 @@ _mpbond() {
             mpbond__subcmd__help,upgrade)
                 cmd="mpbond__subcmd__help__subcmd__upgrade"
                 ;;
+            mpbond__subcmd__help__subcmd__policy,check)
+                cmd="mpbond__subcmd__help__subcmd__policy__subcmd__check"
+                ;;
             mpbond__subcmd__help__subcmd__proxy,enrol)
                 cmd="mpbond__subcmd__help__subcmd__proxy__subcmd__enrol"
+                ;;
+            mpbond__subcmd__policy,check)
+                cmd="mpbond__subcmd__policy__subcmd__check"
+                ;;
+            mpbond__subcmd__policy,help)
+                cmd="mpbond__subcmd__policy__subcmd__help"
+                ;;
+            mpbond__subcmd__policy__subcmd__help,check)
+                cmd="mpbond__subcmd__policy__subcmd__help__subcmd__check"
+                ;;
+            mpbond__subcmd__policy__subcmd__help,help)
+                cmd="mpbond__subcmd__policy__subcmd__help__subcmd__help"
                 ;;
             mpbond__subcmd__proxy,enrol)
                 cmd="mpbond__subcmd__proxy__subcmd__enrol"
@@ -194,7 +215,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload doctor speed id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload doctor speed id pair trust untrust policy kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -310,7 +331,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="setup primary helper proxy status reload doctor speed id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy status reload doctor speed id pair trust untrust policy kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -494,6 +515,34 @@ _mpbond() {
         mpbond__subcmd__help__subcmd__pair)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__policy)
+            opts="check"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__policy__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -880,6 +929,92 @@ _mpbond() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__policy)
+            opts="-h -V --log --log-json --help --version check help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__policy__subcmd__check)
+            opts="-c -h -V --config --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__policy__subcmd__help)
+            opts="check help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__policy__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__policy__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

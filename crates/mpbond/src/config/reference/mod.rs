@@ -162,6 +162,13 @@ const PRIMARY: FilePage = FilePage {
                               `direct`: they go without the proxy, over one path. `fail`: they \
                               are refused. With a kill switch, `fail` is the default.",
                 },
+                FileKey {
+                    name: "policy",
+                    values: "path",
+                    default: KeyDefault::Words("none"),
+                    meaning: "File with the rules for new connections, as docs/policy.md \
+                              describes them. `mpbond policy check` checks one.",
+                },
                 CONGESTION,
                 METRICS,
                 IDENTITY,

@@ -206,6 +206,7 @@ fn difference(role: Role, [before, after]: [&str; 2]) -> Changes {
         load(a).unwrap().reload(load(b).unwrap()).1
     }
     let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("policy.toml"), "").unwrap();
     let files = ["a.toml", "b.toml"].map(|name| folder.path().join(name));
     for (file, text) in files.iter().zip([before, after]) {
         let id = |n| format!("\"{}\"", mpbond_net::DeviceId::from_bytes([n; 32]));
@@ -227,6 +228,7 @@ fn a_reload_applies_the_keys_of_which_the_reference_says_so_and_names_the_others
             // It permits addresses, and has no effect of its own.
             "open" => continue,
             "scheduler" => "\"single\"",
+            "policy" => "\"policy.toml\"",
             _ => other_value(key),
         };
         // Another budget, not the first one.
