@@ -1,10 +1,10 @@
 //! Decides about flows with a policy of 1,000 rules, beside a bare scan of 1,000 integers.
 //!
 //! The rules are of the kinds that people write: ports, applications, domains, networks, times.
-//! Of 500 flows, each is selected by a rule of its own, of all kinds and everywhere in the file;
-//! one that no rule selects is the longest decision. Prints the median and the best of several runs in
-//! ns for each decision, and the ratio to the scan; then the times of reading the file, and a
-//! hostile one.
+//! Of 500 flows, each is selected by a rule of its own, of all kinds and everywhere in the file; a
+//! flow that no rule selects is the longest decision. Prints the median and the best of several
+//! runs in ns for each decision, and the ratio to the scan; then the times of reading the file, and
+//! a hostile one.
 
 // A bench may fail loudly.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
