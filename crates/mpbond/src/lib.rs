@@ -34,6 +34,7 @@ mod internal;
 mod link_problem;
 mod names;
 mod network_changes;
+mod policy;
 mod quota;
 mod random;
 mod rate_limited_log;

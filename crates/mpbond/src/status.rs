@@ -56,6 +56,9 @@ pub struct Status {
     /// Primary: configured paths and helpers, with their state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkStatus>,
+    /// Primary: rules of the policy, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleStatus>,
     /// Primary: handling of new connections while no path to the proxy works, "direct" or "fail".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_proxy_loss: Option<String>,
@@ -98,6 +101,17 @@ impl Status {
              intercepted look-ups find none"
         ))
     }
+}
+
+/// A rule of a primary's policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleStatus {
+    /// Its name.
+    pub name: String,
+    /// The line at which it begins.
+    pub line: usize,
+    /// Connections that it has selected since the daemon started.
+    pub flows_total: u64,
 }
 
 /// Memory of all sessions, as the daemon counts it.

@@ -4,9 +4,18 @@
 use crate::policy::Policy;
 use crate::rule::Action;
 use crate::source::{Place, PolicyError};
+use crate::treatment::{Multipath, Paths, Permission, Treatment};
 
 /// Reason for which a key is refused.
 const NOT_YET: &str = "not in force yet: mpbond would not apply it; leave it out";
+
+/// Conditions on facts that no daemon finds out.
+const CONDITIONS: [(&str, &str); 4] = [
+    ("metered", "rule.metered"),
+    ("roaming", "rule.roaming"),
+    ("battery", "rule.battery"),
+    ("charging", "rule.charging"),
+];
 
 impl Policy {
     /// Checks that the daemons apply everything that the policy says.
@@ -14,16 +23,22 @@ impl Policy {
     /// # Errors
     /// The first part that is not in force yet, with its place.
     pub fn check_in_force(&self) -> Result<(), PolicyError> {
-        let refused =
-            |place: Place, key: &str| Err(PolicyError::at(&self.file, place, key, NOT_YET));
+        let refused = |place: Place, key: &str| Err(self.wrong(place, key, NOT_YET));
         if let Some(place) = self.mode_place {
             return refused(place, "policy.mode");
         }
-        if let Some(place) = self.default_place {
-            return refused(place, "policy.default");
+        for (action, place, prefix) in self.actions() {
+            if let Action::Carry(set) = action
+                && let Some(key) = not_applied(set)
+            {
+                return refused(place, &format!("{prefix}.{key}"));
+            }
         }
-        if let Some(rule) = self.rules.first() {
-            return refused(rule.place, "rule");
+        for rule in &self.rules {
+            let mut keys = CONDITIONS.iter();
+            if let Some((_, key)) = keys.find(|(key, _)| rule.has(key)) {
+                return refused(rule.place, key);
+            }
         }
         match self.links.values().map(|link| link.place).min() {
             Some(place) => refused(place, "link"),
@@ -36,14 +51,64 @@ impl Policy {
     /// # Errors
     /// The first `"direct"`, with its place and `reason`.
     pub fn check_no_direct(&self, reason: &str) -> Result<(), PolicyError> {
+        let direct = |(action, ..): &(&Action, Place, &str)| **action == Action::Direct;
+        match self.actions().find(direct) {
+            Some((_, place, key)) => Err(self.wrong(place, key, reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no rule has a condition on the name of the destination.
+    ///
+    /// # Errors
+    /// The first rule with one, with its place and `reason`.
+    pub fn check_no_domain(&self, reason: &str) -> Result<(), PolicyError> {
+        match self.rules.iter().find(|rule| rule.has("domain")) {
+            Some(rule) => Err(self.wrong(rule.place, "rule.domain", reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Actions of the default and of the rules, with their places and keys.
+    fn actions(&self) -> impl Iterator<Item = (&Action, Place, &'static str)> {
         let default = self.default_place.map(|place| (&self.default, place));
         let default = default.map(|(action, place)| (action, place, "policy.default"));
         let rules = self.rules.iter();
         let rules = rules.map(|rule| (&rule.action, rule.action_place, "rule.set"));
-        let mut all = default.into_iter().chain(rules);
-        match all.find(|(action, ..)| **action == Action::Direct) {
-            Some((_, place, key)) => Err(PolicyError::at(&self.file, place, key, reason)),
-            None => Ok(()),
-        }
+        default.into_iter().chain(rules)
     }
+
+    fn wrong(&self, place: Place, key: &str, problem: &str) -> PolicyError {
+        PolicyError::at(&self.file, place, key, problem)
+    }
+}
+
+/// The first key of a treatment that no daemon applies. Values that change nothing are applied.
+fn not_applied(set: &Treatment) -> Option<&'static str> {
+    let Treatment {
+        class: _,
+        priority,
+        paths,
+        metered,
+        roaming,
+        multipath,
+        delay,
+        budget,
+    } = set;
+    let never = |permission: &Option<Permission>| *permission == Some(Permission::Never);
+    let keys = [
+        ("priority", priority.is_some_and(|priority| priority > 0)),
+        ("paths", matches!(paths, Some(Paths::Named(_)))),
+        ("metered", never(metered)),
+        ("roaming", never(roaming)),
+        (
+            "multipath",
+            multipath.is_some_and(|m| m != Multipath::Aggregate),
+        ),
+        ("delay", delay.is_some_and(|delay| !delay.is_zero())),
+        ("budget", budget.is_some()),
+    ];
+    keys.into_iter()
+        .find(|(_, is_set)| *is_set)
+        .map(|(key, _)| key)
 }

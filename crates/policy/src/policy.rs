@@ -53,6 +53,18 @@ impl Policy {
         self.rules.len()
     }
 
+    /// Names of the rules with their lines, in the order of the file.
+    pub fn rules(&self) -> impl Iterator<Item = (&str, usize)> {
+        let rules = self.rules.iter();
+        rules.map(|rule| (rule.name.as_str(), rule.place.line))
+    }
+
+    /// Whether a rule has a condition on the control group, or on the application that it names.
+    pub fn depends_on_cgroups(&self) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.has("app") || rule.has("cgroup"))
+    }
+
     /// Names of the rules with a budget, and the budgets.
     pub fn budgets(&self) -> impl Iterator<Item = (&str, &Cap)> {
         self.rules.iter().filter_map(|rule| match &rule.action {

@@ -62,6 +62,13 @@ impl Rule {
         unknown
     }
 
+    /// Whether it has a condition of this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.conditions
+            .iter()
+            .any(|condition| condition.key() == key)
+    }
+
     /// Whether it selects every flow that another one selects.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.conditions.iter().all(|own| {

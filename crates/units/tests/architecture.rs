@@ -360,8 +360,9 @@ fn no_clock(file: &Path) {
 
 /// Where the product reads the time of day, which can be set: everything else of it depends on
 /// CLOCK_MONOTONIC alone.
-const TIME_OF_DAY: [(&str, &str); 3] = [
+const TIME_OF_DAY: [(&str, &str); 4] = [
     ("crates/mpbond/src/helper/budget.rs", "months of a budget"),
+    ("crates/mpbond/src/policy/device.rs", "times of rules"),
     ("crates/mpbond/src/pairing/enrol.rs", "expiry of tokens"),
     (
         "crates/mpbond/src/cli/doctor/clock.rs",

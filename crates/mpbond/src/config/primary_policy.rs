@@ -26,7 +26,14 @@ impl PrimaryConfig {
                  the kill switch out",
             ),
         };
-        let checked = known.and(direct);
+        let domain = match self.transparent {
+            None => Ok(()),
+            Some(_) => policy.check_no_domain(
+                "not in force yet for intercepted connections: leave it out, or leave \
+                 [transparent] out of the primary's configuration",
+            ),
+        };
+        let checked = known.and(direct).and(domain);
         checked.map_err(|e| ConfigError::of_policy(&e))?;
         source.check_in_force()
     }

@@ -93,7 +93,6 @@ impl Reload for PrimaryConfig {
         } = new;
         changes.sections("[[path]]", (&self.paths, &paths), |p| &p.name);
         changes.sections("[[helper]]", (&self.helpers, &helpers), |h| &h.name);
-        changes.applied("policy", &self.policy, &policy);
         // A kill switch goes with its policy.
         let (now, key) = (self.on_proxy_loss, "on_proxy_loss");
         if kill_switch(&self.transparent) == kill_switch(&transparent) {
@@ -117,13 +116,22 @@ impl Reload for PrimaryConfig {
         changes.restart("[socks5]", &self.socks5, &socks5);
         changes.restart("[http]", &self.http, &http);
         changes.restart("[transparent]", &self.transparent, &transparent);
-        let in_force = Self {
+        let mut in_force = Self {
             on_proxy_loss,
             paths,
             helpers,
-            policy,
             ..self.clone()
         };
+        // With the interception and the kill switch that stay until a restart.
+        let fits = policy
+            .as_ref()
+            .is_none_or(|new| in_force.check_policy(new).is_ok());
+        if fits {
+            changes.applied("policy", &self.policy, &policy);
+            in_force.policy = policy;
+        } else {
+            changes.restart("policy", &self.policy, &policy);
+        }
         (in_force, changes)
     }
 }

@@ -161,6 +161,14 @@ fn sessions(page: &mut Page, s: &Status) {
             .into_iter()
             .collect(),
     );
+    let selected = s.rules.iter().filter(|rule| rule.flows_total > 0);
+    page.counter(
+        "mpbond_rule_flows_total",
+        "Connections that the rule of the policy has selected.",
+        selected
+            .map(|rule| (label("rule", &rule.name), rule.flows_total as f64))
+            .collect(),
+    );
 }
 
 fn path_label(s: &Status, peer: &str, name: &str) -> String {
@@ -318,6 +326,7 @@ mod tests {
     use super::*;
     use crate::status::{
         BudgetStatus, LinkStatus, MemoryStatus, PathStatus, PeerStatus, RelayStatus, RelayedStatus,
+        RuleStatus,
     };
 
     fn subflow(id: u32, state: &str) -> SubflowStatus {
@@ -344,6 +353,14 @@ mod tests {
             role: role.into(),
             uptime_s: 1.5,
             direct_total: (role == "primary").then_some(3),
+            rules: vec![
+                RuleStatus {
+                    name: "a \"b\"".into(),
+                    flows_total: 5,
+                    ..RuleStatus::default()
+                },
+                RuleStatus::default(),
+            ],
             memory: Some(MemoryStatus::default()),
             budget: Some(BudgetStatus::default()),
             sessions: vec![session.clone(), session],
@@ -390,6 +407,7 @@ mod tests {
             "mpbond_uptime_seconds 1.5",
             "mpbond_streams_open 4",
             "mpbond_direct_connections_total 3",
+            "mpbond_rule_flows_total{rule=\"a \\\"b\\\"\"} 5",
             "mpbond_redundant_bytes_total{direction=\"in\"} 7",
             "mpbond_path_up{path=\"a \\\"b\\\"\"} 1",
             "mpbond_path_up{path=\"lte\"} 0",

@@ -6,11 +6,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::rc::Rc;
 
-use mpbond_intercept::{Destination, Intercepted, Via};
-use mpbond_net::sock_diag::{SockDiag, SocketOwner};
+use mpbond_intercept::Via;
+
+use super::identity::{Ends, Identity, Owners};
 
 use crate::quota::{Full, source};
 
@@ -27,50 +28,6 @@ pub(super) const MAX_REFUSALS: usize = 256;
 
 /// Number of clients from which sources are looked at: half of the streams of a session.
 const LOOK_FROM: usize = 2_048;
-
-/// Ends of a client's connection, as its own socket has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
-    client: SocketAddr,
-    remote: Option<SocketAddr>,
-    via: Via,
-}
-
-impl Ends {
-    pub(super) fn of(connection: &Intercepted) -> Self {
-        let via = connection.via();
-        // A redirected socket goes on naming the destination that it was to reach.
-        let remote = match (via, connection.destination()) {
-            (Via::Transparent, Destination::Addr(address)) => Some(*address),
-            _ => connection.socket().local_addr().ok(),
-        };
-        Self {
-            client: connection.peer(),
-            remote,
-            via,
-        }
-    }
-}
-
-/// Connection to the kernel by which owners of clients' sockets are looked up. It is opened at the
-/// first look-up, and all clones share it.
-#[derive(Clone, Default)]
-pub(super) struct Owners(Rc<RefCell<Option<SockDiag>>>);
-
-impl Owners {
-    /// Owner of the client's socket, if it is one of this host that still exists, and the kernel
-    /// can be asked.
-    pub(super) fn of(&self, ends: Ends) -> Option<SocketOwner> {
-        let mut diag = self.0.borrow_mut();
-        if diag.is_none() {
-            *diag = SockDiag::open().ok();
-        }
-        diag.as_ref()?
-            .find(ends.client, ends.remote?)
-            .ok()
-            .flatten()
-    }
-}
 
 /// Holder of a share of the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,8 +68,22 @@ impl Clients {
     }
 
     /// Takes a place for a connection.
-    pub(super) fn take(&self, ends: Ends) -> Result<ClientPlace, Full> {
-        let number = self.0.borrow_mut().take(ends, Table::ask)?;
+    pub(super) fn take(&self, identity: &Identity) -> Result<ClientPlace, Full> {
+        let own = identity.ends();
+        let ask = |table: &mut Table, ends: Ends| {
+            let owner = match ends == own {
+                true => identity.owner(),
+                false => table.owners.of(ends),
+            };
+            match owner {
+                Some(owner) => Source::Program {
+                    uid: owner.uid,
+                    cgroup: owner.cgroup,
+                },
+                None => Source::Address(ends.via, source(ends.client)),
+            }
+        };
+        let number = self.0.borrow_mut().take(own, ask)?;
         Ok(ClientPlace {
             table: Rc::clone(&self.0),
             number,
@@ -127,7 +98,7 @@ impl Drop for ClientPlace {
 }
 
 impl Table {
-    fn take(&mut self, ends: Ends, ask: fn(&mut Self, Ends) -> Source) -> Result<u64, Full> {
+    fn take(&mut self, ends: Ends, ask: impl Fn(&mut Self, Ends) -> Source) -> Result<u64, Full> {
         let taken = self.unknown.len() + self.known.len();
         if taken >= MAX_CLIENTS {
             return Err(Full::All);
@@ -172,21 +143,12 @@ impl Table {
             }
         }
     }
-
-    /// The source of a connection, by the kernel's knowledge of the client's socket.
-    fn ask(&mut self, ends: Ends) -> Source {
-        match self.owners.of(ends) {
-            Some(owner) => Source::Program {
-                uid: owner.uid,
-                cgroup: owner.cgroup,
-            },
-            None => Source::Address(ends.via, source(ends.client)),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     /// A client whose port tells its user.

@@ -6,15 +6,15 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mpbond_intercept::{Intercepted, Refusal};
-use mpbond_session::{Destination, ResetCode};
+use mpbond_session::{Destination, ResetCode, StreamClass};
 use tokio::time::sleep;
 use tracing::{debug, info};
 
 use super::reach::Reach;
+use super::rescue;
 use super::room::{self, Room, destination};
 use super::state::Primary;
-use super::{classes, rescue};
-use crate::driver::{Answer, Client, Place, refusal};
+use crate::driver::{Answer, ClassWatch, Client, Place, refusal};
 
 /// Time after which a proxy that has not answered will not: its own look-ups and attempts take less
 /// than half of it.
@@ -25,11 +25,11 @@ pub(super) async fn serve(
     primary: &Rc<Primary>,
     connection: Intercepted,
     mut place: Place,
+    (class, watch): (StreamClass, Option<ClassWatch>),
     share: impl Any,
 ) {
     let (peer, asked) = (connection.peer(), connection.destination().clone());
     let to = destination(&asked);
-    let (class, watch) = classes::of(primary, &connection);
     loop {
         let driver = place.driver().clone();
         let answer = match place.ask(to.clone(), class) {

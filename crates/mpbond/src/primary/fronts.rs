@@ -12,13 +12,14 @@ use mpbond_session::OpenError;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use super::clients::Ends;
 use super::following::Following;
+use super::identity::Identity;
 use super::reach::Reach;
 use super::repeatable::is_repeatable;
 use super::room::{self, Room, destination, no_room, without_proxy};
+use super::rules::{self, Ruling};
 use super::state::Primary;
-use super::{classes, confirmed, rescue};
+use super::{classes, confirmed, direct, rescue};
 use crate::config::{FrontAddress, read_credentials};
 use crate::driver::Client;
 use crate::quota::Full;
@@ -116,8 +117,9 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family
 }
 
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
+    let identity = Identity::of(&primary.owners, &connection);
     // Held until the connection is over.
-    let share = match primary.clients.take(Ends::of(&connection)) {
+    let share = match primary.clients.take(&identity) {
         Ok(share) => share,
         Err(Full::Own) => {
             return no_room(
@@ -133,6 +135,11 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     let asked = connection.destination().clone();
     let to = destination(&asked);
+    let given = match rules::apply(&primary, &connection, &identity).await {
+        Ruling::Carry(given) => given,
+        Ruling::Direct => return direct::serve(&primary.resolver, connection, &asked).await,
+        Ruling::Refuse => return connection.refused(Refusal::NotAllowed).await,
+    };
     let place = match room::place(&primary, &asked).await {
         Room::Free(place) => place,
         Room::Full => {
@@ -145,13 +152,14 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         }
         Room::WithoutProxy => return without_proxy(&primary, connection).await,
     };
+    let class = classes::of(&primary, &connection, &identity, given);
     let reached = primary.reached.borrow().has(Instant::now(), &to);
     if connection.is_told() && place.is_answered() && !reached {
-        return confirmed::serve(&primary, connection, place, share).await;
+        return confirmed::serve(&primary, connection, place, class, share).await;
     }
     // The application is told that it is connected, so that its first bytes travel with the OPEN
     // and the connection costs no additional round trip (ADR 0017).
-    let (class, watch) = classes::of(&primary, &connection);
+    let (class, watch) = class;
     let early = connection.take_early();
     let peer = connection.peer();
     let client = match connection.accepted().await {

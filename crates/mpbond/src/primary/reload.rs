@@ -5,13 +5,15 @@ use std::rc::Rc;
 use mpbond_manager::{LinkId, NOT_CONFIGURED};
 
 use super::links::LinkConfig;
-use super::state::{Primary, policy};
+use super::state::{Primary, in_force, policy};
 use crate::config::{OnProxyLoss, PrimaryConfig};
 
 impl Primary {
     /// Puts another configuration in force.
     pub(super) fn configure(self: &Rc<Self>, config: &PrimaryConfig) {
         self.configure_links(config);
+        let rules = in_force(config, self.policy.borrow().as_deref());
+        self.policy.replace(rules);
         let before = self.on_proxy_loss.replace(config.on_proxy_loss);
         if config.on_proxy_loss != before {
             if config.on_proxy_loss == OnProxyLoss::Fail {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -20,15 +21,17 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::carried_families::CarriedFamilies;
-use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS, Owners};
+use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
 use super::direct;
 use super::handles::{Control, Rescuable};
+use super::identity::Owners;
 use super::links::{LinkConfig, Links};
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
 use crate::config::{OnProxyLoss, PrimaryConfig, ZONES};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::own_mark::OWN_MARK;
+use crate::policy::{Cgroups, InForce};
 use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Access, Need, Place};
@@ -72,6 +75,10 @@ pub(super) struct Primary {
     pub(super) clients: Clients,
     /// Look-ups of the programs that own their sockets.
     pub(super) owners: Owners,
+    /// Rules for new connections, if there is a policy.
+    pub(super) policy: RefCell<Option<Rc<InForce>>>,
+    /// Control groups of programs.
+    pub(super) cgroups: Cgroups,
     /// Clients that are being told that there is no room for them.
     pub(super) refusals: Quota<()>,
     /// The session takes more streams: for clients that wait.
@@ -119,6 +126,8 @@ impl Primary {
             direct: Cell::default(),
             clients: Clients::new(owners.clone()),
             owners,
+            policy: RefCell::new(in_force(&config, None)),
+            cgroups: Cgroups::new(),
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),
@@ -235,11 +244,20 @@ impl Primary {
             plan.further
                 .extend(Place::around(policy.file(), Access::Read));
         }
+        let groups = self.cgroups.root();
+        plan.places
+            .extend(groups.map(|root| Place::new(root, Access::Read)));
         plan
     }
 }
 
-/// The manager's form of a policy.
+/// The policy of a configuration, put in force in place of another one.
+pub(super) fn in_force(config: &PrimaryConfig, before: Option<&InForce>) -> Option<Rc<InForce>> {
+    let source = config.policy.as_ref()?;
+    Some(Rc::new(InForce::new(Arc::clone(source.policy()), before)))
+}
+
+/// The manager's form of `on_proxy_loss`.
 pub(super) fn policy(on_proxy_loss: OnProxyLoss) -> WithoutProxy {
     match on_proxy_loss {
         OnProxyLoss::Direct => WithoutProxy::Direct,

@@ -75,6 +75,10 @@ impl Primary {
         let outage = manager.outage_since().map(|since| self.outage_note(since));
         let notes = self.notes.borrow();
         let links = self.link_status();
+        let policy = self.policy.borrow();
+        let rules = policy
+            .as_ref()
+            .map_or_else(Vec::new, |rules| rules.status());
         let mut sessions: Vec<SessionStatus> = drivers().map(Driver::status).collect();
         sessions.iter_mut().for_each(|s| s.mark_down(&links));
         let (peers, paths) = self.log.totals().with(&sessions);
@@ -90,6 +94,7 @@ impl Primary {
             direct_total: Some(self.direct.get()),
             transfers,
             links,
+            rules,
             on_proxy_loss: Some(self.on_proxy_loss.get().name().to_owned()),
             kill_switch: self.kill_switch().map(str::to_owned),
             proxy_lacks: self.proxy_lacks(),

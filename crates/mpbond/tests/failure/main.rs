@@ -43,6 +43,7 @@ mod own_addresses;
 mod own_names;
 mod pipes;
 mod policy_reload;
+mod policy_rules;
 mod portal;
 mod proxy_addresses;
 mod proxy_names;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use mpbond::status::{SessionStatus, Status, SubflowStatus};
+use mpbond::status::{RuleStatus, SessionStatus, Status, SubflowStatus};
 use mpbond_net::tls::{TlsStream, Trust};
 use mpbond_net::{DeviceId, Identity};
 use mpbond_testing::command_line::compare;
@@ -272,6 +272,14 @@ fn status_of_a_daemon() {
             }],
             ..SessionStatus::default()
         }],
+        rules: vec![
+            RuleStatus {
+                name: "calls".into(),
+                line: 12,
+                flows_total: 34,
+            },
+            RuleStatus::default(),
+        ],
         notes: vec!["QUIC is refused".into()],
         ..Status::default()
     };
@@ -290,6 +298,8 @@ fn status_of_a_daemon() {
     for part in [
         "primary 9.9.9  up 1 min 15 s",
         "note: QUIC is refused",
+        "rules: 1 of 2 have selected connections\n",
+        "  calls    12     34\n",
         "  lte   up     10.0 MB",
     ] {
         assert!(told.contains(part), "{part} is missing in\n{told}");

@@ -499,20 +499,61 @@ fn names_of_links_that_do_not_exist_are_found() {
 /// Each part of the language that no daemon applies is refused with its place.
 #[test]
 fn what_is_not_in_force_yet_is_refused_by_its_key() {
-    let rule = "[[rule]]\nname = \"x\"\nport = 1\nset = \"refuse\"\n";
-    let link = "[[link]]\nname = \"wifi\"\ncost = 1\n";
+    let rule = |condition: &str, set: &str| {
+        format!("\n[[rule]]\nname = \"x\"\n{condition}\nset = {set}\n")
+    };
+    let set = |set: &str| rule("port = 1", set);
+    let when = |condition: &str| rule(condition, "\"refuse\"");
     for (text, want) in [
-        ("\n[policy]\nmode = \"saver\"\n", "3: policy.mode"),
-        ("[policy]\ndefault = \"direct\"\n", "2: policy.default"),
-        (&*format!("\n{rule}"), "2: rule"),
-        (&*format!("\n\n{link}"), "3: link"),
+        (
+            "\n[policy]\nmode = \"saver\"\n".to_owned(),
+            "3: policy.mode",
+        ),
+        (
+            "[policy]\ndefault = { delay = \"1min\" }\n".to_owned(),
+            "2: policy.default.delay",
+        ),
+        (set("{ priority = 1 }"), "5: rule.set.priority"),
+        (set("{ paths = [\"wifi\"] }"), "5: rule.set.paths"),
+        (set("{ metered = \"never\" }"), "5: rule.set.metered"),
+        (set("{ roaming = \"never\" }"), "5: rule.set.roaming"),
+        (set("{ multipath = \"handover\" }"), "5: rule.set.multipath"),
+        (
+            set("{ multipath = \"interactive\" }"),
+            "5: rule.set.multipath",
+        ),
+        (set("{ delay = \"1s\" }"), "5: rule.set.delay"),
+        (
+            set("{ class = \"bulk\", budget = { bytes = \"1 GB\", zone = \"UTC\" } }"),
+            "5: rule.set.budget",
+        ),
+        (when("metered = true"), "2: rule.metered"),
+        (when("roaming = false"), "2: rule.roaming"),
+        (when("battery = \"< 20%\""), "2: rule.battery"),
+        (when("port = 1\ncharging = true"), "2: rule.charging"),
+        (
+            "\n\n[[link]]\nname = \"wifi\"\ncost = 1\n".to_owned(),
+            "3: link",
+        ),
     ] {
-        let error = policy(text).check_in_force().unwrap_err().to_string();
+        let error = policy(&text).check_in_force().expect_err(&text).to_string();
         let want = format!("policy.toml:{want}: not in force yet: ");
         assert!(error.starts_with(&want), "{error}");
     }
-    let zone = policy("[policy]\nzone = \"Europe/Berlin\"\n");
-    assert_eq!(zone.check_in_force(), Ok(()));
+    for text in [
+        "[policy]\nzone = \"UTC\"\ndefault = \"direct\"\n".to_owned(),
+        "[policy]\ndefault = { class = \"bulk\", paths = \"all\" }\n".to_owned(),
+        set("\"refuse\""),
+        set("{ class = \"realtime\", priority = 0, delay = \"0s\" }"),
+        set("{ metered = \"allowed\", roaming = \"allowed\", multipath = \"aggregate\" }"),
+        "[policy]\nzone = \"UTC\"\n".to_owned()
+            + &when(
+                "app = \"x\"\nuid = 1\ncgroup = \"/a\"\ndscp = 8\ndomain = \"b\"\nip = \"::/8\"\n\
+                 port = 1\nsource = \"::/8\"\ntime = \"8:00-9:00\"",
+            ),
+    ] {
+        assert_eq!(policy(&text).check_in_force(), Ok(()), "{text}");
+    }
 }
 
 #[test]
@@ -531,4 +572,13 @@ fn a_direct_flow_is_refused_where_none_may_be() {
         let want = want.map(|want| format!("policy.toml:{want}"));
         assert_eq!(error.map(|e| e.to_string()), want);
     }
+}
+
+#[test]
+fn a_rule_on_names_is_refused_where_none_are_known() {
+    let rule = "\n[[rule]]\nname = \"x\"\ndomain = \"a.org\"\nset = \"refuse\"\n";
+    let error = policy(rule).check_no_domain("no").unwrap_err();
+    assert_eq!(error.to_string(), "policy.toml:2: rule.domain: no");
+    let port = rule.replace("domain = \"a.org\"", "port = 1");
+    assert_eq!(policy(&port).check_no_domain("no"), Ok(()));
 }

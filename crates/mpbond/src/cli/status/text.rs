@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
-use mpbond::status::{LinkStatus, RelayStatus, SessionStatus, Status, TransferStatus};
+use mpbond::status::{LinkStatus, RelayStatus, RuleStatus, SessionStatus, Status, TransferStatus};
 use mpbond_session::StreamClass;
 use mpbond_units::human;
 
@@ -40,6 +40,7 @@ pub(super) fn render(status: &Status, before: Option<&Status>, socket: Option<&P
         ));
     }
     links(&mut text, &status.links);
+    rules(&mut text, &status.rules);
     let span = Span::between(before, status);
     for session in &status.sessions {
         one_session(&mut text, session, &span);
@@ -104,6 +105,31 @@ fn state(text: &str) -> Cell {
     Cell {
         text: text.to_owned(),
         style: Style::new().fg_color(Some(colour.into())),
+    }
+}
+
+/// Rules that have selected connections.
+fn rules(text: &mut String, rules: &[RuleStatus]) {
+    let selected = rules.iter().filter(|rule| rule.flows_total > 0);
+    let rows = selected.map(|rule| {
+        let (line, flows) = (rule.line.to_string(), rule.flows_total.to_string());
+        vec![rule.name.as_str().into(), line.into(), flows.into()]
+    });
+    let rows: Vec<Vec<Cell>> = rows.collect();
+    if !rules.is_empty() {
+        let count = rules.len();
+        text.push_str(&format!(
+            "\nrules: {} of {count} have selected connections\n",
+            rows.len()
+        ));
+    }
+    if !rows.is_empty() {
+        let columns = [
+            Column("NAME", 40, Align::Left),
+            Column("LINE", 6, Align::Right),
+            Column("FLOWS", 10, Align::Right),
+        ];
+        text.push_str(&table(&columns, &rows));
     }
 }
 

@@ -206,7 +206,14 @@ fn difference(role: Role, [before, after]: [&str; 2]) -> Changes {
         load(a).unwrap().reload(load(b).unwrap()).1
     }
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("policy.toml"), "").unwrap();
+    let rule = "[[rule]]\nname = \"x\"\nset = \"refuse\"\ndomain = \"example.org\"\n";
+    for (name, policy) in [
+        ("policy.toml", ""),
+        ("direct.toml", "[policy]\ndefault = \"direct\"\n"),
+        ("domain.toml", rule),
+    ] {
+        std::fs::write(folder.path().join(name), policy).unwrap();
+    }
     let files = ["a.toml", "b.toml"].map(|name| folder.path().join(name));
     for (file, text) in files.iter().zip([before, after]) {
         let id = |n| format!("\"{}\"", mpbond_net::DeviceId::from_bytes([n; 32]));
@@ -283,6 +290,31 @@ fn a_kill_switch_that_is_removed_keeps_its_policy_until_a_restart() {
         let changes = difference(Role::Primary, texts);
         assert_eq!(changes.applied, Vec::<String>::new());
         assert_eq!(changes.restart, ["on_proxy_loss", "[transparent]"]);
+    }
+}
+
+/// The interception that stays until then has no names of destinations, and its kill switch lets
+/// nothing go direct.
+#[test]
+fn a_policy_waits_for_the_restart_that_removes_interception() {
+    let with = file(
+        Role::Primary,
+        "[transparent]",
+        "kill_switch = \"permanent\"",
+        "",
+    );
+    for policy in ["direct.toml", "domain.toml"] {
+        let line = format!("policy = \"{policy}\"");
+        let without = file(Role::Primary, "", &line, "");
+        let changes = difference(Role::Primary, [&with, &without]);
+        assert_eq!(changes.applied, Vec::<String>::new());
+        let restart = ["policy", "on_proxy_loss", "[transparent]"];
+        assert!(
+            restart
+                .iter()
+                .all(|key| changes.restart.iter().any(|k| k == key)),
+            "{changes:?}"
+        );
     }
 }
 

@@ -1,0 +1,74 @@
+//! Facts of a client's connection on which rules depend.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use mpbond_intercept::{Destination, Via};
+use mpbond_net::sock_diag::SocketOwner;
+use mpbond_policy::{Claim, DomainName, Fact, Flow, application_of};
+
+/// Origin of facts of the client's socket.
+const KERNEL: &str = "the kernel";
+
+/// Origin of facts that a client states.
+const CLIENT: &str = "the client";
+
+/// Reason for which there are no facts of the client's socket.
+const NO_SOCKET: &str = "the client has no socket on this host";
+
+/// A client's connection.
+pub(crate) struct Client<'a> {
+    pub(crate) via: Via,
+    pub(crate) address: IpAddr,
+    pub(crate) destination: &'a Destination,
+    /// Its socket, if it is one of this host.
+    pub(crate) owner: Option<SocketOwner>,
+    /// Path of the control group of its socket, where it was looked for.
+    pub(crate) cgroup: Option<Rc<str>>,
+}
+
+/// The facts of a connection. Its class is decided about elsewhere, so it claims none here.
+pub(crate) fn flow(client: &Client<'_>) -> Flow {
+    let owner = client.owner;
+    let cgroup = match (&client.cgroup, owner) {
+        (Some(path), _) => Fact::known(path.to_string(), KERNEL),
+        (None, Some(_)) => Fact::unknown("its control group has gone"),
+        (None, None) => Fact::unknown(NO_SOCKET),
+    };
+    let app = match cgroup.get() {
+        Some((path, _)) => application_of(path),
+        None => Fact::unknown(cgroup.origin()),
+    };
+    let (domain, ip, port) = match client.destination {
+        Destination::Addr(to) => {
+            let origin = match client.via {
+                Via::Transparent => KERNEL,
+                _ => CLIENT,
+            };
+            let ip = Fact::known(to.ip().to_canonical(), origin);
+            (Fact::unknown("the client named an address"), ip, to.port())
+        }
+        Destination::Name { host, port } => {
+            let domain = match DomainName::new(host) {
+                Some(name) => Fact::known(vec![name], CLIENT),
+                None => Fact::unknown("the client named no valid domain"),
+            };
+            (domain, Fact::unknown("the client named a domain"), *port)
+        }
+    };
+    Flow {
+        app,
+        uid: of_socket(owner.map(|owner| owner.uid)),
+        cgroup,
+        dscp: of_socket(owner.and_then(|owner| owner.dscp())),
+        domain,
+        ip,
+        port,
+        source: Fact::known(client.address.to_canonical(), KERNEL),
+        claim: Claim::default(),
+    }
+}
+
+fn of_socket<T>(value: Option<T>) -> Fact<T> {
+    value.map_or(Fact::unknown(NO_SOCKET), |value| Fact::known(value, KERNEL))
+}

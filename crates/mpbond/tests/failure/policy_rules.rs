@@ -1,0 +1,250 @@
+//! Rules of a policy, each applied to real connections: their classes at both ends, refusals, and
+//! connections without the proxy.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mpbond_testing::Need;
+use mpbond_testing::namespaces::{is_called_for, play};
+use nix::sys::signal::Signal;
+use socket2::{Domain, Socket, Type};
+
+use crate::daemons::{Bond, WITHIN, Ways, origin, origin_at, until};
+use crate::log_flood::start;
+use crate::policy_reload::apply;
+
+/// CS1 in IP_TOS: a class of its own, which a rule's class replaces.
+const CS1: u32 = 8 << 2;
+
+/// A socket of an application, not yet connected.
+fn socket() -> Socket {
+    Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()
+}
+
+/// Connects over SOCKS5; the code of a refusal.
+fn connect(bond: &Bond, socket: Socket, to: SocketAddr) -> Result<TcpStream, u8> {
+    socket.connect(&bond.socks5.into()).unwrap();
+    let mut tcp = TcpStream::from(socket);
+    tcp.set_read_timeout(Some(WITHIN)).unwrap();
+    tcp.write_all(&[5, 1, 0]).unwrap();
+    tcp.read_exact(&mut [0; 2]).unwrap();
+    let (IpAddr::V4(ip), port) = (to.ip(), to.port().to_be_bytes()) else {
+        panic!("IPv4 only")
+    };
+    let request = [&[5, 1, 0, 1], &ip.octets()[..], &port].concat();
+    tcp.write_all(&request).unwrap();
+    let mut reply = [0; 10];
+    tcp.read_exact(&mut reply).unwrap();
+    match reply[1] {
+        0 => Ok(tcp),
+        code => Err(code),
+    }
+}
+
+/// The status of an HTTP proxy's answer.
+fn http(bond: &Bond, to: SocketAddr) -> String {
+    let mut tcp = TcpStream::connect(bond.http).unwrap();
+    tcp.set_read_timeout(Some(WITHIN)).unwrap();
+    let request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n");
+    tcp.write_all(request.as_bytes()).unwrap();
+    let mut status = [0; 12];
+    tcp.read_exact(&mut status).unwrap();
+    String::from_utf8_lossy(&status).into_owned()
+}
+
+/// The class of the only open stream, which both ends agree on.
+#[track_caller]
+fn assert_class(bond: &Bond, expected: &str, what: &str) {
+    for role in ["primary", "proxy"] {
+        until(&format!("{what} is {expected} at the {role}"), || {
+            let status = bond.status(role).unwrap();
+            let classes = status.sessions.first().map(|s| s.streams_by_class.clone());
+            let classes = classes.unwrap_or_default();
+            classes.into_iter().eq([(expected.to_owned(), 1)])
+        });
+    }
+}
+
+/// Opens a connection, looks at its class, and ends it.
+#[track_caller]
+fn class_is(bond: &Bond, socket: Socket, to: SocketAddr, expected: &str, what: &str) {
+    let open = connect(bond, socket, to).unwrap();
+    assert_class(bond, expected, what);
+    drop(open);
+    for role in ["primary", "proxy"] {
+        until("the stream has ended", || {
+            let status = bond.status(role).unwrap();
+            status.sessions.first().is_some_and(|s| s.streams_open == 0)
+        });
+    }
+}
+
+/// Asks an origin for bytes.
+fn exchange(open: &mut TcpStream) {
+    open.write_all(&1_000_u32.to_be_bytes()).unwrap();
+    open.read_exact(&mut [0; 1_000]).unwrap();
+}
+
+fn rule(condition: &str, set: &str) -> String {
+    format!("[policy]\nzone = \"UTC\"\n[[rule]]\nname = \"it\"\n{condition}\nset = {set}\n")
+}
+
+const INTERACTIVE: &str = "{ class = \"interactive\" }";
+
+/// A control group of this test's own, of an application `org.example.A`.
+struct Group(PathBuf);
+
+impl Group {
+    /// None where control groups of version 2 cannot be made here.
+    fn make() -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let mut places = mounts.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let place = fields.next()?;
+            (fields.next() == Some("cgroup2")).then_some(place)
+        });
+        let name = format!("app-x-org.example.A-{}.scope", std::process::id());
+        let folder = Path::new(places.next()?).join(name);
+        fs::create_dir(&folder).ok()?;
+        Some(Self(folder))
+    }
+
+    fn name(&self) -> &str {
+        self.0.file_name().unwrap().to_str().unwrap()
+    }
+
+    /// Makes something while this process is in the group.
+    fn inside<T>(&self, make: impl FnOnce() -> T) -> T {
+        let process = std::process::id().to_string();
+        fs::write(self.0.join("cgroup.procs"), &process).unwrap();
+        let made = make();
+        let above = self.0.parent().unwrap();
+        fs::write(above.join("cgroup.procs"), &process).unwrap();
+        made
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn rules_apply_to_connections_that_they_select_and_to_no_others() {
+    // A process of its own, which moves to another control group.
+    play("-Ur", "policy_rules::role");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role() {
+    if !is_called_for() {
+        return;
+    }
+    let head = "policy = \"policy.toml\"\non_proxy_loss = \"fail\"";
+    let bond = Bond::new(Ways::Own, head, "");
+    fs::write(bond.file("policy.toml"), "").unwrap();
+    let (proxy, _primary) = (start(&bond, "proxy"), start(&bond, "primary"));
+    bond.joined(1);
+    let to = origin();
+    let there = origin_at((Ipv4Addr::new(127, 0, 0, 3), 0).into());
+    conditions_select(&bond, to, there);
+    control_groups_select(&bond, to);
+
+    let refuse = rule(&format!("port = {}\ndscp = 0", to.port()), "\"refuse\"");
+    apply(&bond, &refuse);
+    assert_eq!(connect(&bond, socket(), to).map(drop), Err(2));
+    assert_eq!(http(&bond, to), "HTTP/1.1 403");
+    class_is(&bond, socket(), there, "bulk", "another port");
+    let rules = bond.status("primary").unwrap().rules;
+    let rules: Vec<_> = rules
+        .iter()
+        .map(|r| (&*r.name, r.line, r.flows_total))
+        .collect();
+    // The rule of this name has had other conditions before.
+    assert!(
+        matches!(rules[..], [("it", 3, flows)] if flows >= 2),
+        "{rules:?}"
+    );
+    apply(&bond, &rule("domain = \"*.example\"", "\"refuse\""));
+    let named = bond.connect_to_name("www.site.example", 80);
+    assert_eq!(named.map(drop), Err(2));
+
+    apply(&bond, "[policy]\ndefault = { class = \"background\" }\n");
+    class_is(&bond, socket(), to, "background", "the default");
+    // A connection goes on under a policy that refuses new ones.
+    let mut open = connect(&bond, socket(), to).unwrap();
+    apply(&bond, "[policy]\ndefault = \"refuse\"\n");
+    assert_eq!(connect(&bond, socket(), to).map(drop), Err(2));
+    exchange(&mut open);
+    // The proxy stands still: nothing of the second connection goes there.
+    apply(&bond, &rule(&format!("port = {}", to.port()), "\"direct\""));
+    proxy.signal(Signal::SIGSTOP);
+    exchange(&mut connect(&bond, socket(), to).unwrap());
+    proxy.signal(Signal::SIGCONT);
+}
+
+fn conditions_select(bond: &Bond, to: SocketAddr, there: SocketAddr) {
+    let select = |condition: &str| apply(bond, &rule(condition, INTERACTIVE));
+    select(&format!("port = {}", to.port()));
+    class_is(bond, socket(), to, "interactive", "the port");
+    class_is(bond, socket(), there, "bulk", "another port");
+    select("ip = \"127.0.0.3\"");
+    class_is(bond, socket(), there, "interactive", "the address");
+    class_is(bond, socket(), to, "bulk", "another address");
+    select("source = \"127.0.0.2\"");
+    let from = socket();
+    from.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into())
+        .unwrap();
+    class_is(bond, from, to, "interactive", "the source");
+    class_is(bond, socket(), to, "bulk", "another source");
+    select("dscp = \"CS1\"");
+    let marked = socket();
+    marked.set_tos_v4(CS1).unwrap();
+    class_is(bond, marked, to, "interactive", "the code point");
+    class_is(bond, socket(), to, "bulk", "another code point");
+    let uid = nix::unistd::getuid().as_raw();
+    select(&format!("uid = {uid}"));
+    class_is(bond, socket(), to, "interactive", "the user");
+    select(&format!("uid = {}", uid + 1));
+    class_is(bond, socket(), to, "bulk", "another user");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let hour = |later: u64| (now.as_secs() / 3600 + later) % 24;
+    select(&format!("time = \"{}:00-{}:00\"", hour(23), hour(2)));
+    class_is(bond, socket(), to, "interactive", "the time");
+    select(&format!("time = \"{}:00-{}:00\"", hour(11), hour(13)));
+    class_is(bond, socket(), to, "bulk", "another time");
+}
+
+fn control_groups_select(bond: &Bond, to: SocketAddr) {
+    let Some(group) = Group::make() else {
+        return Need::Root.is_missing("no control group of version 2 can be made here");
+    };
+    apply(bond, &rule("app = \"org.example.A\"", INTERACTIVE));
+    class_is(
+        bond,
+        group.inside(socket),
+        to,
+        "interactive",
+        "the application",
+    );
+    class_is(bond, socket(), to, "bulk", "another application");
+    apply(
+        bond,
+        &rule(&format!("cgroup = \"/{}\"", group.name()), INTERACTIVE),
+    );
+    class_is(bond, group.inside(socket), to, "interactive", "the group");
+    class_is(bond, socket(), to, "bulk", "another group");
+    // Its path may be used for a minute: that of another one was never looked for.
+    let name = group.name().replace("org.example.A", "org.example.B");
+    let gone = Group(group.0.with_file_name(&name));
+    fs::create_dir(&gone.0).unwrap();
+    apply(bond, &rule(&format!("cgroup = \"/{name}\""), INTERACTIVE));
+    let left = gone.inside(socket);
+    drop(gone);
+    class_is(bond, left, to, "bulk", "a group that has gone");
+}
