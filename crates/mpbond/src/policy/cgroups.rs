@@ -30,7 +30,7 @@ const VALID_FOR: Duration = Duration::from_secs(60);
 const READ_EVERY: Duration = Duration::from_millis(100);
 
 /// The control groups of this host.
-pub(crate) struct Cgroups {
+pub struct Cgroups {
     /// Folder of the group above all others.
     root: Option<PathBuf>,
     paths: RefCell<Paths>,
@@ -79,8 +79,8 @@ impl Paths {
 }
 
 impl Cgroups {
-    /// The control groups below the folder at which they are mounted.
-    pub(crate) fn new() -> Self {
+    /// The control groups of this host, below the folder at which they are mounted.
+    pub fn mounted() -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         Self::at(mount_point(&mounts))
     }
@@ -94,12 +94,12 @@ impl Cgroups {
     }
 
     /// Folder of the group above all others, if they are mounted.
-    pub(crate) fn root(&self) -> Option<&Path> {
+    pub fn root(&self) -> Option<&Path> {
         self.root.as_deref()
     }
 
     /// Path of a group below the root; `None` if it has gone.
-    pub(crate) async fn path_of(&self, id: u64) -> Option<Rc<str>> {
+    pub async fn path_of(&self, id: u64) -> Option<Rc<str>> {
         let root = self.root.clone()?;
         let asked = Instant::now();
         let known = |paths: &RefCell<Paths>| paths.borrow().get(id, asked);

@@ -10,7 +10,7 @@ use mpbond_policy::{Device, Fact};
 const NOT_FOUND_OUT: &str = "not found out yet";
 
 /// The facts at present.
-pub(crate) fn device() -> Device {
+pub fn device() -> Device {
     Device {
         now: match Timestamp::try_from(SystemTime::now()) {
             Ok(now) => Fact::known(now, "the clock"),

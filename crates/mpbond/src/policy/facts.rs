@@ -17,18 +17,21 @@ const CLIENT: &str = "the client";
 const NO_SOCKET: &str = "the client has no socket on this host";
 
 /// A client's connection.
-pub(crate) struct Client<'a> {
-    pub(crate) via: Via,
-    pub(crate) address: IpAddr,
-    pub(crate) destination: &'a Destination,
+pub struct Client<'a> {
+    /// Way in which it was intercepted.
+    pub via: Via,
+    /// Address of the client.
+    pub address: IpAddr,
+    /// Its destination, as the client states it.
+    pub destination: &'a Destination,
     /// Its socket, if it is one of this host.
-    pub(crate) owner: Option<SocketOwner>,
+    pub owner: Option<SocketOwner>,
     /// Path of the control group of its socket, where it was looked for.
-    pub(crate) cgroup: Option<Rc<str>>,
+    pub cgroup: Option<Rc<str>>,
 }
 
 /// The facts of a connection. Its class is decided about elsewhere, so it claims none here.
-pub(crate) fn flow(client: &Client<'_>) -> Flow {
+pub fn flow(client: &Client<'_>) -> Flow {
     let owner = client.owner;
     let cgroup = match (&client.cgroup, owner) {
         (Some(path), _) => Fact::known(path.to_string(), KERNEL),

@@ -9,7 +9,7 @@ use mpbond_policy::{Decision, Device, Flow, Policy};
 use crate::status::RuleStatus;
 
 /// A policy in force.
-pub(crate) struct InForce {
+pub struct InForce {
     policy: Arc<Policy>,
     /// Number of flows by index of the rule.
     flows: Vec<Cell<u64>>,
@@ -18,7 +18,7 @@ pub(crate) struct InForce {
 
 impl InForce {
     /// Puts a policy in force. Rules keep their numbers of flows by their names.
-    pub(crate) fn new(policy: Arc<Policy>, before: Option<&Self>) -> Self {
+    pub fn new(policy: Arc<Policy>, before: Option<&Self>) -> Self {
         let before: HashMap<&str, u64> = before.map_or_else(HashMap::new, |before| {
             before
                 .counts()
@@ -34,12 +34,12 @@ impl InForce {
     }
 
     /// Whether a rule needs the control group of a flow.
-    pub(crate) const fn depends_on_cgroups(&self) -> bool {
+    pub const fn depends_on_cgroups(&self) -> bool {
         self.depends_on_cgroups
     }
 
     /// Decides about a flow, and counts it.
-    pub(crate) fn decide(&self, flow: &Flow, device: &Device) -> Decision<'_> {
+    pub fn decide(&self, flow: &Flow, device: &Device) -> Decision<'_> {
         let decision = self.policy.decide(flow, device);
         let flows = decision.rule.and_then(|rule| self.flows.get(rule.index));
         if let Some(flows) = flows {
@@ -54,7 +54,7 @@ impl InForce {
     }
 
     /// The rules, for a status.
-    pub(crate) fn status(&self) -> Vec<RuleStatus> {
+    pub fn status(&self) -> Vec<RuleStatus> {
         let status = |(name, line, flows): (&str, usize, u64)| RuleStatus {
             name: name.to_owned(),
             line,

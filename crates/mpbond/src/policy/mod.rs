@@ -5,7 +5,7 @@ mod device;
 mod facts;
 mod in_force;
 
-pub(crate) use cgroups::Cgroups;
-pub(crate) use device::device;
-pub(crate) use facts::{Client, flow};
-pub(crate) use in_force::InForce;
+pub use cgroups::Cgroups;
+pub use device::device;
+pub use facts::{Client, flow};
+pub use in_force::InForce;

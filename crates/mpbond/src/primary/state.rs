@@ -127,7 +127,7 @@ impl Primary {
             clients: Clients::new(owners.clone()),
             owners,
             policy: RefCell::new(in_force(&config, None)),
-            cgroups: Cgroups::new(),
+            cgroups: Cgroups::mounted(),
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),
