@@ -1,0 +1,83 @@
+//! Rules of a policy, applied to intercepted connections, in namespaces of the test's own.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+
+use mpbond_testing::has_nft;
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+
+use crate::apart::{Apart, connect_from};
+use crate::daemons::WITHIN;
+use crate::families::V4;
+use crate::policy_reload::apply;
+
+/// Address of the primary towards the origin.
+const PRIMARY: &str = "10.9.0.2";
+
+/// A server that sends each client the address from which it came.
+fn mirror(port: u16) -> SocketAddr {
+    let listener = TcpListener::bind((V4, port)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let from = stream.peer_addr().unwrap().ip().to_string();
+            // A client that is refused is gone.
+            let _ = stream.write_all(from.as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn rules_apply_to_intercepted_connections() {
+    if has_nft() {
+        play("-Urnm", "policy_intercepted::role");
+    }
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role() {
+    if !is_called_for() {
+        return;
+    }
+    let lines = "policy = \"policy.toml\"\n[transparent]\nmode = \"redirect\"\n";
+    let apart = Apart::with(lines, "");
+    sh(&format!("ip addr add {V4}/32 dev lo"));
+    apart.there(&["route add default via 10.9.0.1"]);
+    let bond = &apart.bond;
+    let path = bond.file("proxy.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, text.replace("127.0.0.0/8", "11.0.0.0/8")).unwrap();
+    fs::write(bond.file("policy.toml"), "").unwrap();
+    let _proxy = bond.start("proxy");
+    let _primary = apart.start_primary();
+    bond.joined(1);
+    let (web, other) = (mirror(80), mirror(81));
+    // The address that the origin sees.
+    let seen = |to: SocketAddr| -> io::Result<String> {
+        let mut stream = connect_from(apart.pid(), to)?;
+        stream.set_read_timeout(Some(WITHIN))?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let through_proxy = V4.to_string();
+    assert_eq!(seen(web).unwrap(), through_proxy);
+    let put = |conditions: &str, set: &str| {
+        let rule = format!("[[rule]]\nname = \"x\"\n{conditions}\nset = {set}\n");
+        apply(bond, &rule);
+    };
+    put("uid = 0\nport = 80", "\"refuse\"");
+    let error = seen(web).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+    assert_eq!(seen(other).unwrap(), through_proxy);
+    put("uid = 1", "\"refuse\"");
+    assert_eq!(seen(web).unwrap(), through_proxy);
+    put(&format!("ip = \"{V4}\"\nport = 80"), "\"direct\"");
+    assert_eq!(seen(web).unwrap(), PRIMARY);
+    assert_eq!(seen(other).unwrap(), through_proxy);
+}
