@@ -3,7 +3,7 @@
 
 use crate::policy::Policy;
 use crate::rule::Action;
-use crate::source::{Place, PolicyError};
+use crate::source::{FileError, Place};
 use crate::treatment::{Multipath, Paths, Permission, Treatment};
 
 /// Reason for which a key is refused.
@@ -22,7 +22,7 @@ impl Policy {
     ///
     /// # Errors
     /// The first part that is not in force yet, with its place.
-    pub fn check_in_force(&self) -> Result<(), PolicyError> {
+    pub fn check_in_force(&self) -> Result<(), FileError> {
         let refused = |place: Place, key: &str| Err(self.wrong(place, key, NOT_YET));
         if let Some(place) = self.mode_place {
             return refused(place, "policy.mode");
@@ -50,7 +50,7 @@ impl Policy {
     ///
     /// # Errors
     /// The first `"direct"`, with its place and `reason`.
-    pub fn check_no_direct(&self, reason: &str) -> Result<(), PolicyError> {
+    pub fn check_no_direct(&self, reason: &str) -> Result<(), FileError> {
         let direct = |(action, ..): &(&Action, Place, &str)| **action == Action::Direct;
         match self.actions().find(direct) {
             Some((_, place, key)) => Err(self.wrong(place, key, reason)),
@@ -62,7 +62,7 @@ impl Policy {
     ///
     /// # Errors
     /// The first rule with one, with its place and `reason`.
-    pub fn check_no_domain(&self, reason: &str) -> Result<(), PolicyError> {
+    pub fn check_no_domain(&self, reason: &str) -> Result<(), FileError> {
         match self.rules.iter().find(|rule| rule.has("domain")) {
             Some(rule) => Err(self.wrong(rule.place, "rule.domain", reason)),
             None => Ok(()),
@@ -78,8 +78,8 @@ impl Policy {
         default.into_iter().chain(rules)
     }
 
-    fn wrong(&self, place: Place, key: &str, problem: &str) -> PolicyError {
-        PolicyError::at(&self.file, place, key, problem)
+    fn wrong(&self, place: Place, key: &str, problem: &str) -> FileError {
+        FileError::at(&self.file, place, key, problem)
     }
 }
 

@@ -58,6 +58,6 @@ pub use lend::lent_rate;
 pub use links::{Admission, LinkUse, Phase, Rank, Refusal, Unusable};
 pub use mode::Mode;
 pub use policy::{LinkPolicy, Policy};
-pub use reader::{MAX_LINKS, MAX_RULES, Zones};
-pub use source::{MAX_FILE_BYTES, Place, PolicyError};
+pub use reader::{MAX_FILE_BYTES, MAX_LINKS, MAX_RULES, Zones};
+pub use source::{FileError, Place, Source};
 pub use treatment::{Class, Multipath, Paths, Permission};

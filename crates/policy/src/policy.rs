@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use crate::cap::Cap;
 use crate::mode::Mode;
 use crate::rule::{Action, Rule};
-use crate::source::{Place, PolicyError};
+use crate::source::{FileError, Place};
 use crate::treatment::Paths;
 
 /// Rules, and properties of links.
@@ -77,10 +77,10 @@ impl Policy {
     ///
     /// # Errors
     /// The first name that `known` does not contain, with its place.
-    pub fn check_paths(&self, known: &BTreeSet<&str>) -> Result<(), PolicyError> {
+    pub fn check_paths(&self, known: &BTreeSet<&str>) -> Result<(), FileError> {
         let wrong = |place, key, name: &str| {
             let problem = format!("no path or helper has the name \"{name}\"");
-            PolicyError::at(&self.file, place, key, &problem)
+            FileError::at(&self.file, place, key, &problem)
         };
         let unknown = self
             .links

@@ -16,9 +16,12 @@ use crate::file::{ActionFile, BudgetFile, CapFile, LinkFile, PathsFile, PolicyFi
 use crate::file::{Delay, ResetDay, TreatmentFile, ZoneName};
 use crate::policy::{LinkPolicy, Policy};
 use crate::rule::{Action, Rule};
-use crate::source::{PolicyError, Source};
+use crate::source::{FileError, Source};
 use crate::treatment::{Class, Multipath, Paths, Treatment};
 use crate::value::{Name, OneOrMore, Percent, Text};
+
+/// Maximum size of a policy file: each rule is compared with all before it.
+pub const MAX_FILE_BYTES: usize = 256 << 10;
 
 /// Maximum number of rules.
 pub const MAX_RULES: usize = 2048;
@@ -37,8 +40,12 @@ impl Policy {
     /// # Errors
     /// The first thing that is wrong: syntax, an unknown key, a value that is not allowed, a rule
     /// that cannot select a flow or contradicts itself. One line with file, line and key.
-    pub fn parse(file: &Path, text: &str, zones: Zones<'_>) -> Result<Self, PolicyError> {
-        let source = Source::new(file, text)?;
+    pub fn parse(file: &Path, text: &str, zones: Zones<'_>) -> Result<Self, FileError> {
+        if text.len() > MAX_FILE_BYTES {
+            let problem = format_args!("longer than {MAX_FILE_BYTES} bytes");
+            return Err(FileError::about_file(file, problem));
+        }
+        let source = Source::new(file, text);
         let parsed: PolicyFile = source.parse()?;
         Reader {
             source: &source,
@@ -58,7 +65,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn policy(mut self, file: PolicyFile) -> Result<Policy, PolicyError> {
+    fn policy(mut self, file: PolicyFile) -> Result<Policy, FileError> {
         let PolicyFile { policy, rule, link } = file;
         if let Some(zone) = policy.zone {
             self.zone = Some(self.zone_named(&zone, "policy.zone")?);
@@ -95,12 +102,12 @@ impl Reader<'_> {
             links,
         };
         check::check(&policy).map_err(|wrong| {
-            PolicyError::at(self.source.file, wrong.place, wrong.key, &wrong.problem)
+            FileError::at(self.source.file, wrong.place, wrong.key, &wrong.problem)
         })?;
         Ok(policy)
     }
 
-    fn limit<T>(&self, list: &[Spanned<T>], most: usize, key: &str) -> Result<(), PolicyError> {
+    fn limit<T>(&self, list: &[Spanned<T>], most: usize, key: &str) -> Result<(), FileError> {
         match list.get(most) {
             Some(first) => {
                 let problem = format!("more than {most} sections [[{key}]]");
@@ -110,11 +117,7 @@ impl Reader<'_> {
         }
     }
 
-    fn zone_named(
-        &self,
-        name: &Spanned<Text<ZoneName>>,
-        key: &str,
-    ) -> Result<TimeZone, PolicyError> {
+    fn zone_named(&self, name: &Spanned<Text<ZoneName>>, key: &str) -> Result<TimeZone, FileError> {
         let Text(ZoneName(text)) = name.get_ref();
         if text == "UTC" {
             return Ok(TimeZone::UTC);
@@ -128,7 +131,7 @@ impl Reader<'_> {
         })
     }
 
-    fn default_action(&self, default: Spanned<ActionFile>) -> Result<Action, PolicyError> {
+    fn default_action(&self, default: Spanned<ActionFile>) -> Result<Action, FileError> {
         let span = default.span();
         if let ActionFile::Carry(table) = default.get_ref()
             && let Some(budget) = &table.budget
@@ -150,7 +153,7 @@ impl Reader<'_> {
     fn links(
         &self,
         links: Vec<Spanned<LinkFile>>,
-    ) -> Result<BTreeMap<String, LinkPolicy>, PolicyError> {
+    ) -> Result<BTreeMap<String, LinkPolicy>, FileError> {
         self.limit(&links, MAX_LINKS, "link")?;
         let mut all: BTreeMap<String, LinkPolicy> = BTreeMap::new();
         for link in links {
@@ -188,7 +191,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    fn cap(&self, cap: Spanned<CapFile>) -> Result<Cap, PolicyError> {
+    fn cap(&self, cap: Spanned<CapFile>) -> Result<Cap, FileError> {
         let span = cap.span();
         let CapFile {
             bytes,
@@ -204,7 +207,7 @@ impl Reader<'_> {
         self.bytes_of(span, "link.cap", (bytes, resets, zone, warn), at_cap)
     }
 
-    fn budget(&self, budget: Spanned<BudgetFile>) -> Result<Cap, PolicyError> {
+    fn budget(&self, budget: Spanned<BudgetFile>) -> Result<Cap, FileError> {
         let span = budget.span();
         let BudgetFile {
             bytes,
@@ -226,7 +229,7 @@ impl Reader<'_> {
         key: &str,
         (Size(bytes), resets, zone, warn): CapValues,
         at_cap: AtCap,
-    ) -> Result<Cap, PolicyError> {
+    ) -> Result<Cap, FileError> {
         let zone = match (zone, &self.zone) {
             (Some(zone), _) => self.zone_named(&zone, &format!("{key}.zone"))?,
             (None, Some(zone)) => zone.clone(),
@@ -250,7 +253,7 @@ impl Reader<'_> {
         })
     }
 
-    fn rule(&self, rule: Spanned<RuleFile>) -> Result<Rule, PolicyError> {
+    fn rule(&self, rule: Spanned<RuleFile>) -> Result<Rule, FileError> {
         let span = rule.span();
         let RuleFile {
             name,
@@ -306,7 +309,7 @@ impl Reader<'_> {
     fn time(
         &self,
         windows: &Spanned<OneOrMore<crate::condition::Window>>,
-    ) -> Result<Condition, PolicyError> {
+    ) -> Result<Condition, FileError> {
         let wrong = |problem: String| self.source.wrong(windows.span(), "rule.time", problem);
         let minutes = union(&windows.get_ref().0).map_err(wrong)?;
         if self.zone.is_none() {
@@ -321,7 +324,7 @@ impl Reader<'_> {
         action: ActionFile,
         span: Range<usize>,
         key: &str,
-    ) -> Result<Action, PolicyError> {
+    ) -> Result<Action, FileError> {
         let table = match action {
             ActionFile::Direct => return Ok(Action::Direct),
             ActionFile::Refuse => return Ok(Action::Refuse),

@@ -1,5 +1,6 @@
-//! Text of a policy file, and errors that name a place in it.
+//! Text of a TOML file, and errors that name a place in it: of policies and of configurations.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::value::shown;
 
-/// Maximum size of a policy file: each rule is compared with all before it.
-pub const MAX_FILE_BYTES: usize = 256 << 10;
-
-/// Error in a policy: one line that names file, line, key and the reason.
+/// Error in a policy or a configuration: one line that names file, line, key and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyError {
+pub struct FileError {
     file: PathBuf,
     place: Option<Place>,
     key: Option<String>,
@@ -32,39 +30,49 @@ pub struct Place {
     pub column: usize,
 }
 
-impl PolicyError {
-    /// The file.
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
+impl FileError {
     /// Place of the error; `None` for an error about the whole file.
     pub const fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// The dotted key that is wrong, where the error is about one.
-    pub fn key(&self) -> Option<&str> {
-        self.key.as_deref()
+    /// An error about a whole file.
+    pub fn about_file(file: &Path, problem: impl fmt::Display) -> Self {
+        Self {
+            file: file.to_owned(),
+            place: None,
+            key: None,
+            problem: one_line(&problem.to_string()),
+        }
     }
 
-    /// What is wrong with it.
-    pub fn problem(&self) -> &str {
-        &self.problem
+    /// An error about a line of a file, counted from 1.
+    pub fn at_line(file: &Path, line: usize, problem: impl fmt::Display) -> Self {
+        Self {
+            place: Some(Place { line, column: 1 }),
+            ..Self::about_file(file, problem)
+        }
+    }
+
+    /// An error about a key that is not in the file.
+    pub fn missing(file: &Path, key: &str, problem: impl fmt::Display) -> Self {
+        Self {
+            key: Some(key.to_owned()),
+            ..Self::about_file(file, format_args!("missing: {problem}"))
+        }
     }
 
     /// An error about a place that was noted when the file was read.
     pub(crate) fn at(file: &Path, place: Place, key: &str, problem: &str) -> Self {
         Self {
-            file: file.to_owned(),
             place: Some(place),
             key: Some(key.to_owned()),
-            problem: one_line(problem),
+            ..Self::about_file(file, problem)
         }
     }
 }
 
-impl fmt::Display for PolicyError {
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", one_line(&self.file.display().to_string()))?;
         if let Some(place) = self.place {
@@ -77,7 +85,7 @@ impl fmt::Display for PolicyError {
     }
 }
 
-impl std::error::Error for PolicyError {}
+impl std::error::Error for FileError {}
 
 /// Maximum length of the key, and of the reason, of an error.
 const MAX_SHOWN_BYTES: usize = 400;
@@ -87,57 +95,56 @@ fn one_line(text: &str) -> String {
     printable(&text.trim().replace('\n', "; "), MAX_SHOWN_BYTES)
 }
 
-/// A policy file.
-pub(crate) struct Source<'a> {
+/// Text of a TOML file.
+pub struct Source<'a> {
+    /// The file, for errors.
     pub file: &'a Path,
-    text: &'a str,
+    text: Cow<'a, str>,
     /// Offsets at which lines begin.
     lines: Vec<usize>,
 }
 
 impl<'a> Source<'a> {
     /// Takes a file's text.
-    pub(crate) fn new(file: &'a Path, text: &'a str) -> Result<Self, PolicyError> {
-        if text.len() > MAX_FILE_BYTES {
-            return Err(PolicyError {
-                file: file.to_owned(),
-                place: None,
-                key: None,
-                problem: format!("longer than {MAX_FILE_BYTES} bytes"),
-            });
-        }
+    pub fn new(file: &'a Path, text: impl Into<Cow<'a, str>>) -> Self {
+        let text = text.into();
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
-        Ok(Self {
+        Self {
             file,
-            text,
             lines: std::iter::once(0).chain(after_breaks).collect(),
-        })
+            text,
+        }
     }
 
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, PolicyError> {
-        toml::from_str(self.text).map_err(|e| {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Parses the text.
+    ///
+    /// # Errors
+    /// The first thing in it that `T` does not have.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, FileError> {
+        toml::from_str(&self.text).map_err(|e| {
             let span = e.span();
             let key = span.clone().and_then(|s| match e.message() {
                 // The document ends at the error, so the key is not in it.
                 "duplicate key" => self.text.get(s).map(str::to_owned),
                 _ => self.key_at(s.start),
             });
-            self.error(span, key, &plain_words(e.message()))
+            let problem = plain_words(e.message(), key.as_deref());
+            self.error(span, key, &problem)
         })
     }
 
     /// An error about the value, or the table, at `span`.
-    pub(crate) fn wrong(
-        &self,
-        span: Range<usize>,
-        key: &str,
-        problem: impl fmt::Display,
-    ) -> PolicyError {
+    pub fn wrong(&self, span: Range<usize>, key: &str, problem: impl fmt::Display) -> FileError {
         self.error(Some(span), Some(key.to_owned()), &problem.to_string())
     }
 
-    fn error(&self, span: Option<Range<usize>>, key: Option<String>, problem: &str) -> PolicyError {
-        PolicyError {
+    fn error(&self, span: Option<Range<usize>>, key: Option<String>, problem: &str) -> FileError {
+        FileError {
             file: self.file.to_owned(),
             place: span.map(|s| self.place(s.start)),
             key,
@@ -146,7 +153,7 @@ impl<'a> Source<'a> {
     }
 
     /// The place of an offset.
-    pub(crate) fn place(&self, offset: usize) -> Place {
+    pub fn place(&self, offset: usize) -> Place {
         let line = self.lines.partition_point(|begin| *begin <= offset);
         let begin = line.checked_sub(1).and_then(|index| self.lines.get(index));
         let before = begin.and_then(|begin| self.text.get(*begin..offset));
@@ -158,7 +165,7 @@ impl<'a> Source<'a> {
 
     /// The dotted key whose name or value stands at this offset.
     fn key_at(&self, offset: usize) -> Option<String> {
-        let document = DeTable::parse(self.text).ok()?;
+        let document = DeTable::parse(&self.text).ok()?;
         let mut path = Vec::new();
         find_in_table(document.get_ref(), offset, &mut path);
         (!path.is_empty()).then(|| path.join("."))
@@ -185,8 +192,8 @@ fn find_in_value(value: &Spanned<DeValue<'_>>, offset: usize, path: &mut Vec<Str
     inside || value.span().contains(&offset)
 }
 
-/// Rewrites a parser's message in terms of keys and values.
-fn plain_words(message: &str) -> String {
+/// Rewrites a parser's message about a key in terms of keys and values.
+fn plain_words(message: &str, key: Option<&str>) -> String {
     let allowed = |list: &str| {
         let list = list.strip_prefix("one of ").unwrap_or(list);
         list.replace('`', "").replace(" or ", ", ")
@@ -206,8 +213,8 @@ fn plain_words(message: &str) -> String {
         return format!("the key \"{}\" is missing", rest.trim_end_matches('`'));
     }
     if message == "invalid type: map, expected a sequence" {
-        return "a file may have several: write the name in two brackets, as in [[rule]]"
-            .to_owned();
+        let name = key.unwrap_or_default();
+        return format!("a file may have several: write its name in two brackets, [[{name}]]");
     }
     message.replace('`', "\"")
 }

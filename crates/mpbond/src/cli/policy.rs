@@ -62,7 +62,7 @@ impl CheckArgs {
                 ""
             }
             None => {
-                policy.check_in_force().map_err(Failure::input)?;
+                policy.policy().check_in_force().map_err(Failure::input)?;
                 " (names of links and the kill switch not checked: --config is missing)"
             }
         };

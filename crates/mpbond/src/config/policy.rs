@@ -50,21 +50,12 @@ impl PolicySource {
             }
             Err(e) => return Err(unreadable(&e)),
         };
-        let policy = Policy::parse(path, &text, &zone);
+        let policy = Policy::parse(path, &text, &zone)?;
         Ok(Self {
-            policy: Arc::new(policy.map_err(|e| ConfigError::of_policy(&e))?),
+            policy: Arc::new(policy),
             file: path.to_owned(),
             text,
         })
-    }
-
-    /// Checks that a primary applies everything that the policy says.
-    ///
-    /// # Errors
-    /// The first part that is not in force yet.
-    pub fn check_in_force(&self) -> Result<(), ConfigError> {
-        let checked = self.policy.check_in_force();
-        checked.map_err(|e| ConfigError::of_policy(&e))
     }
 
     /// The file.

@@ -33,8 +33,7 @@ impl PrimaryConfig {
                  [transparent] out of the primary's configuration",
             ),
         };
-        let checked = known.and(direct).and(domain);
-        checked.map_err(|e| ConfigError::of_policy(&e))?;
-        source.check_in_force()
+        known.and(direct).and(domain)?;
+        policy.check_in_force()
     }
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 use mpbond_policy::{
-    Charge, Claim, Decision, Device, DomainName, Fact, Flow, LinkState, Policy, PolicyError,
-    Verdict,
+    Charge, Claim, Decision, Device, DomainName, Fact, FileError, Flow, LinkState, Policy, Verdict,
 };
 
 /// The zones of the tests: independent of the machine's database.
@@ -18,7 +17,7 @@ pub fn zones(name: &str) -> Option<TimeZone> {
     }
 }
 
-pub fn parse(text: &str) -> Result<Policy, PolicyError> {
+pub fn parse(text: &str) -> Result<Policy, FileError> {
     Policy::parse(Path::new("policy.toml"), text, &zones)
 }
 

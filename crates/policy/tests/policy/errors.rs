@@ -237,7 +237,7 @@ fn errors_of_links_caps_and_the_policy_itself() {
         ),
         (
             "[rule]\nname = \"n\"".to_owned(),
-            "1: rule: a file may have several: write the name in two brackets, as in [[rule]]",
+            "1: rule: a file may have several: write its name in two brackets, [[rule]]",
         ),
         (
             "rule = [1]".to_owned(),
