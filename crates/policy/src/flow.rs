@@ -21,8 +21,8 @@ pub struct Flow {
     pub cgroup: Fact<String>,
     /// Differentiated services code point of the socket.
     pub dscp: Fact<u8>,
-    /// Names of the destination: one where the client or a ClientHello states it; all names that
-    /// the DNS stub has answered with the destination's address where it is guessed.
+    /// Names of the destination: the one that the client states, or, as a guess, the one in its
+    /// ClientHello.
     pub domain: Fact<Vec<DomainName>>,
     /// Address of the destination; unknown where the client names a domain.
     pub ip: Fact<IpAddr>,

@@ -58,17 +58,6 @@ impl Policy {
         }
     }
 
-    /// Checks that no rule has a condition on the name of the destination.
-    ///
-    /// # Errors
-    /// The first rule with one, with its place and `reason`.
-    pub fn check_no_domain(&self, reason: &str) -> Result<(), FileError> {
-        match self.rules.iter().find(|rule| rule.has("domain")) {
-            Some(rule) => Err(self.wrong(rule.place, "rule.domain", reason)),
-            None => Ok(()),
-        }
-    }
-
     /// Actions of the default and of the rules, with their places and keys.
     fn actions(&self) -> impl Iterator<Item = (&Action, Place, &'static str)> {
         let default = self.default_place.map(|place| (&self.default, place));

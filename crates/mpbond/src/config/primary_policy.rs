@@ -26,14 +26,7 @@ impl PrimaryConfig {
                  the kill switch out",
             ),
         };
-        let domain = match self.transparent {
-            None => Ok(()),
-            Some(_) => policy.check_no_domain(
-                "not in force yet for intercepted connections: leave it out, or leave \
-                 [transparent] out of the primary's configuration",
-            ),
-        };
-        known.and(direct).and(domain)?;
+        known.and(direct)?;
         policy.check_in_force()
     }
 }

@@ -122,7 +122,7 @@ impl Reload for PrimaryConfig {
             helpers,
             ..self.clone()
         };
-        // With the interception and the kill switch that stay until a restart.
+        // With the kill switch that stays until a restart.
         let fits = policy
             .as_ref()
             .is_none_or(|new| in_force.check_policy(new).is_ok());

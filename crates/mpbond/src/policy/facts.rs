@@ -72,6 +72,15 @@ pub fn flow(client: &Client<'_>) -> Flow {
     }
 }
 
+/// The name of the destination, by the ClientHello of an intercepted connection. With an encrypted
+/// ClientHello it is that of the server which decrypts it, and nothing shows that.
+pub fn stated(server_name: Option<&str>) -> Fact<Vec<DomainName>> {
+    match server_name.and_then(DomainName::new) {
+        Some(name) => Fact::guessed(vec![name], "the ClientHello"),
+        None => Fact::unknown("the client sent no ClientHello with a name"),
+    }
+}
+
 fn of_socket<T>(value: Option<T>) -> Fact<T> {
     value.map_or(Fact::unknown(NO_SOCKET), |value| Fact::known(value, KERNEL))
 }

@@ -14,6 +14,7 @@ pub struct InForce {
     /// Number of flows by index of the rule.
     flows: Vec<Cell<u64>>,
     depends_on_cgroups: bool,
+    depends_on_domains: bool,
 }
 
 impl InForce {
@@ -29,6 +30,7 @@ impl InForce {
         Self {
             flows: policy.rules().map(count).collect(),
             depends_on_cgroups: policy.depends_on_cgroups(),
+            depends_on_domains: policy.depends_on_domains(),
             policy,
         }
     }
@@ -38,14 +40,22 @@ impl InForce {
         self.depends_on_cgroups
     }
 
-    /// Decides about a flow, and counts it.
+    /// Whether a rule before the one that selects a flow may depend on its name.
+    pub fn may_depend_on_domain(&self, decision: &Decision<'_>) -> bool {
+        self.depends_on_domains && decision.undecided.is_some()
+    }
+
+    /// Decides about a flow.
     pub fn decide(&self, flow: &Flow, device: &Device) -> Decision<'_> {
-        let decision = self.policy.decide(flow, device);
+        self.policy.decide(flow, device)
+    }
+
+    /// Counts a flow that was decided about.
+    pub fn count(&self, decision: &Decision<'_>) {
         let flows = decision.rule.and_then(|rule| self.flows.get(rule.index));
         if let Some(flows) = flows {
             flows.update(|n| n + 1);
         }
-        decision
     }
 
     fn counts(&self) -> impl Iterator<Item = (&str, usize, u64)> {

@@ -33,6 +33,7 @@ pub(crate) mod resolvers;
 mod retiring;
 mod room;
 mod rules;
+mod server_name;
 mod session;
 mod state;
 mod status;

@@ -1,14 +1,15 @@
 //! Rules of the policy, applied to a new connection.
 
-use mpbond_intercept::Intercepted;
+use mpbond_intercept::{Intercepted, Via};
 use mpbond_policy::{Class, Origin, Verdict};
 use mpbond_session::StreamClass;
 use tracing::debug;
 
 use super::classes::Given;
 use super::identity::Identity;
+use super::server_name::server_name;
 use super::state::Primary;
-use crate::policy::{Client, device, flow};
+use crate::policy::{Client, device, flow, stated};
 
 /// Decision about a connection.
 pub(super) enum Ruling {
@@ -34,14 +35,22 @@ pub(super) async fn apply(
         Some(id) if policy.depends_on_cgroups() => primary.cgroups.path_of(id).await,
         _ => None,
     };
-    let flow = flow(&Client {
+    let mut flow = flow(&Client {
         via: connection.via(),
         address: connection.peer().ip(),
         destination: connection.destination(),
         owner,
         cgroup,
     });
-    let decision = policy.decide(&flow, &device());
+    let device = device();
+    let mut decision = policy.decide(&flow, &device);
+    if connection.via() == Via::Transparent && policy.may_depend_on_domain(&decision) {
+        // Only a client that is connected says anything.
+        let name = server_name(connection.socket()).await;
+        flow.domain = stated(name.as_deref());
+        decision = policy.decide(&flow, &device);
+    }
+    policy.count(&decision);
     let (peer, to) = (connection.peer(), connection.destination());
     let rule = decision.rule.map(|rule| rule.name);
     debug!(%peer, %to, rule, "policy applied");

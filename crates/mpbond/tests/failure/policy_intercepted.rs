@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::thread;
 
 use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::apart::{Apart, connect_from};
 use crate::daemons::WITHIN;
@@ -26,9 +29,23 @@ fn mirror(port: u16) -> SocketAddr {
             let from = stream.peer_addr().unwrap().ip().to_string();
             // A client that is refused is gone.
             let _ = stream.write_all(from.as_bytes());
+            let _ = stream.shutdown(Shutdown::Write);
+            thread::spawn(move || io::copy(&mut stream, &mut io::sink()));
         }
     });
     address
+}
+
+/// The first message of a TLS client to a server of this name.
+fn client_hello(name: &str) -> Vec<u8> {
+    let config = ClientConfig::builder()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut octets = Vec::new();
+    client.write_tls(&mut octets).unwrap();
+    octets
 }
 
 #[test]
@@ -58,13 +75,15 @@ fn role() {
     bond.joined(1);
     let (web, other) = (mirror(80), mirror(81));
     // The address that the origin sees.
-    let seen = |to: SocketAddr| -> io::Result<String> {
+    let answer = |to: SocketAddr, said: &[u8]| -> io::Result<String> {
         let mut stream = connect_from(apart.pid(), to)?;
         stream.set_read_timeout(Some(WITHIN))?;
+        stream.write_all(said)?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         Ok(text)
     };
+    let seen = |to| answer(to, b"");
     let through_proxy = V4.to_string();
     assert_eq!(seen(web).unwrap(), through_proxy);
     let put = |conditions: &str, set: &str| {
@@ -80,4 +99,12 @@ fn role() {
     put(&format!("ip = \"{V4}\"\nport = 80"), "\"direct\"");
     assert_eq!(seen(web).unwrap(), PRIMARY);
     assert_eq!(seen(other).unwrap(), through_proxy);
+    put("domain = \"*.example.org\"", "\"refuse\"");
+    let error = answer(web, &client_hello("www.example.org")).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+    let other_name = client_hello("www.example.com");
+    assert_eq!(answer(web, &other_name).unwrap(), through_proxy);
+    assert_eq!(answer(web, b"GET / HTTP/1.1\r\n").unwrap(), through_proxy);
+    // It waits for the server to speak first.
+    assert_eq!(seen(web).unwrap(), through_proxy);
 }

@@ -573,12 +573,3 @@ fn a_direct_flow_is_refused_where_none_may_be() {
         assert_eq!(error.map(|e| e.to_string()), want);
     }
 }
-
-#[test]
-fn a_rule_on_names_is_refused_where_none_are_known() {
-    let rule = "\n[[rule]]\nname = \"x\"\ndomain = \"a.org\"\nset = \"refuse\"\n";
-    let error = policy(rule).check_no_domain("no").unwrap_err();
-    assert_eq!(error.to_string(), "policy.toml:2: rule.domain: no");
-    let port = rule.replace("domain = \"a.org\"", "port = 1");
-    assert_eq!(policy(&port).check_no_domain("no"), Ok(()));
-}
