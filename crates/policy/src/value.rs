@@ -1,9 +1,8 @@
 //! Values of a policy file that are written as text or as a number, alone or in a list.
 
 use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
 /// Maximum length of a name of a rule, a link or an application.
 pub(crate) const MAX_NAME_BYTES: usize = 128;
@@ -30,6 +29,17 @@ pub(crate) trait FromText: Sized {
         Err(format!("{number} is not {}", Self::EXPECTED))
     }
 
+    /// Takes either.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn from_item(item: &Item) -> Result<Self, String> {
+        match item {
+            Item::Text(text) => Self::from_text(text),
+            Item::Number(number) => Self::from_number(*number),
+        }
+    }
+
     /// The error for a text that has not the expected form.
     fn unexpected(text: &str) -> String {
         format!("\"{}\" is not {}", shown(text), Self::EXPECTED)
@@ -47,20 +57,8 @@ pub(crate) struct Text<T>(pub T);
 
 impl<'de, T: FromText> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct One<T>(PhantomData<T>);
-        impl<T: FromText> Visitor<'_> for One<T> {
-            type Value = Text<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(T::EXPECTED)
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text<T>, E> {
-                T::from_text(text).map(Text).map_err(E::custom)
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Text<T>, E> {
-                T::from_number(number).map(Text).map_err(E::custom)
-            }
-        }
-        d.deserialize_any(One(PhantomData))
+        let one = d.deserialize_any(Kind::of::<T>())?;
+        T::from_item(&one).map(Text).map_err(D::Error::custom)
     }
 }
 
@@ -70,37 +68,92 @@ pub(crate) struct OneOrMore<T>(pub Vec<T>);
 
 impl<'de, T: FromText> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Values<T>(PhantomData<T>);
-        impl<'de, T: FromText> Visitor<'de> for Values<T> {
-            type Value = OneOrMore<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}, or a list of such", T::EXPECTED)
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<OneOrMore<T>, E> {
-                let one = T::from_text(text).map_err(E::custom)?;
-                Ok(OneOrMore(vec![one]))
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<OneOrMore<T>, E> {
-                let one = T::from_number(number).map_err(E::custom)?;
-                Ok(OneOrMore(vec![one]))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMore<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some(Text(one)) = seq.next_element()? {
-                    if all.len() == MAX_VALUES {
-                        let problem = format!("more than {MAX_VALUES} values");
-                        return Err(A::Error::custom(problem));
-                    }
-                    all.push(one);
-                }
-                if all.is_empty() {
-                    let problem = "an empty list is not allowed: no flow would match it";
-                    return Err(A::Error::custom(problem));
-                }
-                Ok(OneOrMore(all))
-            }
+        let items = d.deserialize_any(Items(Kind::of::<T>()))?;
+        let all: Result<Vec<T>, String> = items.iter().map(T::from_item).collect();
+        all.map(OneOrMore).map_err(D::Error::custom)
+    }
+}
+
+/// A text or a number, not yet parsed.
+///
+/// A parser of TOML that is compiled for each type of value is large: values are read as these.
+pub(crate) enum Item {
+    Text(String),
+    Number(i64),
+}
+
+/// Reads an item of a kind, so that an error has its place.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// Completes "expected ...".
+    expected: &'static str,
+    check: fn(&Item) -> Result<(), String>,
+}
+
+impl Kind {
+    fn of<T: FromText>() -> Self {
+        Self {
+            expected: T::EXPECTED,
+            check: |item| T::from_item(item).map(drop),
         }
-        d.deserialize_any(Values(PhantomData))
+    }
+
+    fn checked<E: Error>(self, item: Item) -> Result<Item, E> {
+        (self.check)(&item).map(|()| item).map_err(E::custom)
+    }
+}
+
+impl Visitor<'_> for Kind {
+    type Value = Item;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<Item, E> {
+        self.checked(Item::Text(text.to_owned()))
+    }
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Item, E> {
+        self.checked(Item::Number(number))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Kind {
+    type Value = Item;
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Item, D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+/// Reads an item or a list of them.
+struct Items(Kind);
+
+impl<'de> Visitor<'de> for Items {
+    type Value = Vec<Item>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, or a list of such", self.0.expected)
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<Vec<Item>, E> {
+        self.0.visit_str(text).map(|one| vec![one])
+    }
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Vec<Item>, E> {
+        self.0.visit_i64(number).map(|one| vec![one])
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<Item>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(one) = seq.next_element_seed(self.0)? {
+            if all.len() == MAX_VALUES {
+                let problem = format!("more than {MAX_VALUES} values");
+                return Err(A::Error::custom(problem));
+            }
+            all.push(one);
+        }
+        if all.is_empty() {
+            let problem = "an empty list is not allowed: no flow would match it";
+            return Err(A::Error::custom(problem));
+        }
+        Ok(all)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Values as people write them in configuration files.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use ipnet::IpNet;
 use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
 use mpbond_session::SchedulerKind;
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
 use super::ProxyAddress;
 use super::primary::HelperAddress;
@@ -216,17 +215,8 @@ pub(super) struct Text<T>(pub T);
 
 impl<'de, T: FromText> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct One<T>(PhantomData<T>);
-        impl<T: FromText> Visitor<'_> for One<T> {
-            type Value = Text<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(T::EXPECTED)
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text<T>, E> {
-                T::from_text(text).map(Text).map_err(E::custom)
-            }
-        }
-        d.deserialize_str(One(PhantomData))
+        let text = d.deserialize_any(Kind::of::<T>())?;
+        T::from_text(&text).map(Text).map_err(D::Error::custom)
     }
 }
 
@@ -236,25 +226,67 @@ pub(super) struct OneOrMore<T>(pub Vec<T>);
 
 impl<'de, T: FromText> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Values<T>(PhantomData<T>);
-        impl<'de, T: FromText> Visitor<'de> for Values<T> {
-            type Value = OneOrMore<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}, or a list of such", T::EXPECTED)
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<OneOrMore<T>, E> {
-                T::from_text(text)
-                    .map(|one| OneOrMore(vec![one]))
-                    .map_err(E::custom)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMore<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some(Text(one)) = seq.next_element()? {
-                    all.push(one);
-                }
-                Ok(OneOrMore(all))
-            }
+        let texts = d.deserialize_any(Texts(Kind::of::<T>()))?;
+        let all: Result<Vec<T>, String> = texts.iter().map(|text| T::from_text(text)).collect();
+        all.map(OneOrMore).map_err(D::Error::custom)
+    }
+}
+
+/// Reads a text of a kind, so that an error has its place. A parser of TOML that is compiled for
+/// each type of value is large.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// Completes "expected ...".
+    expected: &'static str,
+    check: fn(&str) -> Result<(), String>,
+}
+
+impl Kind {
+    fn of<T: FromText>() -> Self {
+        Self {
+            expected: T::EXPECTED,
+            check: |text| T::from_text(text).map(drop),
         }
-        d.deserialize_any(Values(PhantomData))
+    }
+}
+
+impl Visitor<'_> for Kind {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        (self.check)(text).map_err(E::custom)?;
+        Ok(text.to_owned())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Kind {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<String, D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+/// Reads a text or a list of them.
+struct Texts(Kind);
+
+impl<'de> Visitor<'de> for Texts {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, or a list of such", self.0.expected)
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
+        self.0.visit_str(text).map(|one| vec![one])
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<String>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(one) = seq.next_element_seed(self.0)? {
+            all.push(one);
+        }
+        Ok(all)
     }
 }

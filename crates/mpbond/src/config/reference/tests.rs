@@ -304,10 +304,7 @@ fn a_direct_policy_waits_for_the_restart_that_removes_a_kill_switch() {
     let changes = difference(Role::Primary, [&with, &without]);
     assert_eq!(changes.applied, Vec::<String>::new());
     let restart = |key| changes.restart.iter().any(|name| name == key);
-    assert!(
-        restart("policy") && restart("[transparent]"),
-        "{changes:?}"
-    );
+    assert!(restart("policy") && restart("[transparent]"), "{changes:?}");
 }
 
 #[test]
