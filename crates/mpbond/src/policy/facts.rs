@@ -35,7 +35,7 @@ pub fn flow(client: &Client<'_>) -> Flow {
     let owner = client.owner;
     let cgroup = match (&client.cgroup, owner) {
         (Some(path), _) => Fact::known(path.to_string(), KERNEL),
-        (None, Some(_)) => Fact::unknown("its control group has gone"),
+        (None, Some(_)) => Fact::unknown("its control group was not found"),
         (None, None) => Fact::unknown(NO_SOCKET),
     };
     let app = match cgroup.get() {

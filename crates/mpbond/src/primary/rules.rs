@@ -45,7 +45,7 @@ pub(super) async fn apply(
     let device = device();
     let mut decision = policy.decide(&flow, &device);
     if connection.via() == Via::Transparent && policy.may_depend_on_domain(&decision) {
-        // Only a client that is connected says anything.
+        // The client is connected already, and need not wait for an answer.
         let name = server_name(connection.socket()).await;
         flow.domain = stated(name.as_deref());
         decision = policy.decide(&flow, &device);
