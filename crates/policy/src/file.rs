@@ -17,7 +17,7 @@ use crate::treatment::{Class, Multipath, Permission};
 use crate::value::shown;
 use crate::value::{FromText, MAX_NAME_BYTES, MAX_VALUES, Name, OneOrMore, Percent, Text};
 
-type Values<T> = Option<Spanned<OneOrMore<T>>>;
+type Values<T> = Option<OneOrMore<T>>;
 
 /// The whole file.
 #[derive(serde::Deserialize, Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct RuleFile {
     pub roaming: Option<bool>,
     pub battery: Option<Text<Levels>>,
     pub charging: Option<bool>,
-    pub time: Values<Window>,
+    pub time: Option<Spanned<OneOrMore<Window>>>,
     pub set: Spanned<ActionFile>,
 }
 

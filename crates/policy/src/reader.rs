@@ -373,13 +373,10 @@ type CapValues = (
     Option<Text<Percent>>,
 );
 
-fn list<T>(values: Option<Spanned<OneOrMore<T>>>) -> Option<Vec<T>> {
-    values.map(|values| values.into_inner().0)
+fn list<T>(values: Option<OneOrMore<T>>) -> Option<Vec<T>> {
+    values.map(|values| values.0)
 }
 
-fn numbers<T>(
-    values: Option<Spanned<OneOrMore<T>>>,
-    bounds: fn(T) -> (u128, u128),
-) -> Option<Intervals> {
+fn numbers<T>(values: Option<OneOrMore<T>>, bounds: fn(T) -> (u128, u128)) -> Option<Intervals> {
     list(values).map(|values| Intervals::new(values.into_iter().map(bounds)))
 }
