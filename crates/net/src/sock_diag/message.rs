@@ -18,8 +18,11 @@ const HEADER: usize = 16;
 /// The same of a request (struct inet_diag_req_v2) and of an answer (struct inet_diag_msg).
 const ASKED: usize = 56;
 const FOUND: usize = 72;
-/// Where an answer has the user.
+/// Where an answer has the ports and addresses of both ends, the user, and the inode.
+const PORTS_AT: usize = 4;
+const ADDRESSES_AT: usize = 8;
 const UID_AT: usize = 64;
+const INODE_AT: usize = 68;
 /// Octets of an attribute's header (struct nlattr), and their alignment.
 const ATTRIBUTE: usize = 4;
 
@@ -36,11 +39,20 @@ pub(super) const ANSWER_BYTES: usize = 1024;
 /// Content of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Found(SocketOwner),
+    /// A socket, with its owner if a process holds it.
+    Found(Ends, Option<SocketOwner>),
     /// The request has failed with this number.
     Error(i32),
     /// It is the answer to another request.
     Other,
+}
+
+/// Addresses and ports of both ends of a socket, its own first.
+pub(super) type Ends = [(IpAddr, u16); 2];
+
+/// The same in the form of answers.
+pub(super) fn ends(local: SocketAddr, remote: SocketAddr) -> Ends {
+    [local, remote].map(|end| (end.ip().to_canonical(), end.port()))
 }
 
 /// A request for the socket with exactly these ends; `None` if they are of two families.
@@ -96,6 +108,7 @@ pub(super) fn parse(octets: &[u8], sequence: u32) -> Option<Answer> {
         }
         BY_FAMILY => {
             let is_v6 = i32::from(*body.first()?) == libc::AF_INET6;
+            let ends = [end(body, is_v6, 0)?, end(body, is_v6, 1)?];
             let mut owner = SocketOwner {
                 uid: u32_at(body, UID_AT)?,
                 cgroup: None,
@@ -111,10 +124,23 @@ pub(super) fn parse(octets: &[u8], sequence: u32) -> Option<Answer> {
                 }
                 rest = after;
             }
-            Some(Answer::Found(owner))
+            // One that was closed, or not accepted yet, is in no process: its user is given as 0.
+            let is_held = u32_at(body, INODE_AT)? != 0;
+            Some(Answer::Found(ends, is_held.then_some(owner)))
         }
         _ => None,
     }
+}
+
+/// Address and port of the first or the second end in an answer.
+fn end(body: &[u8], is_v6: bool, nth: usize) -> Option<(IpAddr, u16)> {
+    let port = body.get(PORTS_AT + 2 * nth..)?.first_chunk().copied()?;
+    let address = body.get(ADDRESSES_AT + 16 * nth..)?;
+    let ip: IpAddr = match is_v6 {
+        true => address.first_chunk::<16>().copied()?.into(),
+        false => address.first_chunk::<4>().copied()?.into(),
+    };
+    Some((ip.to_canonical(), u16::from_be_bytes(port)))
 }
 
 /// The first attribute: its kind, its value, and the octets after it. `None` at the end, or where
@@ -167,6 +193,10 @@ mod tests {
         let mut body = vec![0; FOUND];
         body[0] = family as u8;
         body[UID_AT..UID_AT + 4].copy_from_slice(&1_000_u32.to_ne_bytes());
+        body[INODE_AT] = 1;
+        body[PORTS_AT..PORTS_AT + 4].copy_from_slice(&[0, 80, 4, 56]);
+        body[ADDRESSES_AT..ADDRESSES_AT + 4].copy_from_slice(&[192, 0, 2, 1]);
+        body[ADDRESSES_AT + 16..ADDRESSES_AT + 20].copy_from_slice(&[192, 0, 2, 2]);
         for (kind, value) in attributes {
             body.extend(((ATTRIBUTE + value.len()) as u16).to_ne_bytes());
             body.extend(kind.to_ne_bytes());
@@ -185,15 +215,20 @@ mod tests {
             (CGROUP_ID, &group),
             (TCLASS, &[8]),
         ];
-        let owner = |tos| SocketOwner {
-            uid: 1_000,
-            cgroup: Some(0x1234_5678_9abc),
-            tos: Some(tos),
+        let owner = |tos| {
+            Some(SocketOwner {
+                uid: 1_000,
+                cgroup: Some(0x1234_5678_9abc),
+                tos: Some(tos),
+            })
         };
+        let v4_ends = [([192, 0, 2, 1].into(), 80), ([192, 0, 2, 2].into(), 1080)];
+        let v6_ends = ["c000:201::", "c000:202::"].map(|ip| ip.parse().unwrap());
+        let v6_ends = [(v6_ends[0], 80), (v6_ends[1], 1080)];
         let v4 = message(BY_FAMILY, 7, &found(libc::AF_INET, &all));
-        assert_eq!(parse(&v4, 7), Some(Answer::Found(owner(4))));
+        assert_eq!(parse(&v4, 7), Some(Answer::Found(v4_ends, owner(4))));
         let v6 = message(BY_FAMILY, 7, &found(libc::AF_INET6, &all));
-        assert_eq!(parse(&v6, 7), Some(Answer::Found(owner(8))));
+        assert_eq!(parse(&v6, 7), Some(Answer::Found(v6_ends, owner(8))));
         assert_eq!(parse(&v6, 8), Some(Answer::Other));
         let old = message(BY_FAMILY, 7, &found(libc::AF_INET, &[]));
         let bare = SocketOwner {
@@ -201,14 +236,18 @@ mod tests {
             cgroup: None,
             tos: None,
         };
-        assert_eq!(parse(&old, 7), Some(Answer::Found(bare)));
+        assert_eq!(parse(&old, 7), Some(Answer::Found(v4_ends, Some(bare))));
+        let mut closed = found(libc::AF_INET, &all);
+        closed[INODE_AT] = 0;
+        let closed = message(BY_FAMILY, 7, &closed);
+        assert_eq!(parse(&closed, 7), Some(Answer::Found(v4_ends, None)));
         let none = message(ERROR, 7, &(-libc::ENOENT).to_ne_bytes());
         assert_eq!(parse(&none, 7), Some(Answer::Error(libc::ENOENT)));
         assert_eq!(parse(&message(ERROR, 7, &[0; 4]), 7), None);
         assert_eq!(parse(&message(99, 7, &[]), 7), None);
         for end in 0..v4.len() {
             assert!(
-                !matches!(parse(&v4[..end], 7), Some(Answer::Found(_))),
+                !matches!(parse(&v4[..end], 7), Some(Answer::Found(..))),
                 "{end}"
             );
         }

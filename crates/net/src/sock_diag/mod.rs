@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use message::{ANSWER_BYTES, Answer, parse, request};
+use message::{ANSWER_BYTES, Answer, ends, parse, request};
 
 /// Facts about a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,8 @@ impl SockDiag {
         })
     }
 
-    /// The owner of the TCP socket with these ends, if it is one of this network namespace.
+    /// The owner of the TCP socket with these ends, if it is one of this network namespace and a
+    /// process holds it: a socket that was closed has none.
     /// Addresses must be of one family; IPv4 addresses mapped to IPv6 are taken as IPv4. The kernel
     /// answers at once: this does not block.
     ///
@@ -72,7 +73,11 @@ impl SockDiag {
             let n = (&self.socket).read(&mut block)?;
             let octets = block.get(..n).unwrap_or_default();
             match parse(octets, sequence) {
-                Some(Answer::Found(owner)) => return Ok(Some(owner)),
+                Some(Answer::Found(found, owner)) => {
+                    // Where no socket has both ends, the kernel answers with a listener.
+                    let is_it = found == ends(local, remote);
+                    return Ok(owner.filter(|_| is_it));
+                }
                 Some(Answer::Error(libc::ENOENT)) => return Ok(None),
                 Some(Answer::Error(e)) => return Err(io::Error::from_raw_os_error(e)),
                 // The answer to a request that was given up.
@@ -141,6 +146,56 @@ mod tests {
             let stranger = SocketAddr::new(local.ip(), 1);
             assert_eq!(diag.find(stranger, remote).unwrap(), None);
         }
+    }
+
+    /// The kernel answers with the listener of a port where no socket has both ends.
+    #[test]
+    fn a_listener_is_not_taken_for_the_connection_of_another_host_from_its_port() {
+        let diag = SockDiag::open().unwrap();
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let client = SocketAddr::from(([203, 0, 113, 5], port));
+        for here in ["127.0.0.1:1080", "203.0.113.9:443"] {
+            let here = here.parse().unwrap();
+            assert_eq!(diag.find(client, here).unwrap(), None, "{here}");
+        }
+        let own = SocketAddr::from(([127, 0, 0, 1], port));
+        let here = "127.0.0.1:1".parse().unwrap();
+        assert_eq!(diag.find(own, here).unwrap(), None);
+    }
+
+    /// The kernel names user 0 for a socket without a process.
+    #[test]
+    fn a_socket_that_was_closed_has_no_owner() {
+        let diag = SockDiag::open().unwrap();
+        for any in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(any) else {
+                eprintln!("no {any} here");
+                continue;
+            };
+            let (client, local, remote) = connected(&listener);
+            let (accepted, _) = listener.accept().unwrap();
+            assert!(diag.find(local, remote).unwrap().is_some());
+            drop(client);
+            assert_eq!(diag.find(local, remote).unwrap(), None, "FIN-WAIT-2");
+            drop(accepted);
+            assert_eq!(diag.find(local, remote).unwrap(), None, "TIME-WAIT");
+        }
+    }
+
+    /// A socket of IPv6 that is connected over IPv4 is that of the IPv4 addresses.
+    #[test]
+    fn a_socket_of_ipv6_connected_over_ipv4_is_found() {
+        let diag = SockDiag::open().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = listener.local_addr().unwrap();
+        let mapped = SocketAddr::from(([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1], remote.port()));
+        let client = Socket::new(Domain::IPV6, Type::STREAM, None).unwrap();
+        if client.connect(&mapped.into()).is_err() {
+            return eprintln!("no IPv6 here");
+        }
+        let local = client.local_addr().unwrap().as_socket().unwrap();
+        assert!(diag.find(local, remote).unwrap().is_some());
     }
 
     #[test]
