@@ -6,7 +6,7 @@
 //! back with another one.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
-use tracing::debug;
+use tracing::{debug, warn};
 
-/// Maximum number of groups; a desktop has some 300.
+use crate::rate_limited_log::RateLimitedLog;
+
+/// Maximum number of groups; a desktop has some 300. Their depth has no other limit: a group below
+/// one of a rule is in that one, too.
 const MAX_GROUPS: usize = 4_096;
-
-/// Maximum depth of groups.
-const MAX_DEPTH: usize = 32;
 
 /// Time for which a path is used without reading the folders again.
 const VALID_FOR: Duration = Duration::from_secs(60);
@@ -36,6 +36,8 @@ pub struct Cgroups {
     paths: RefCell<Paths>,
     /// Held while the folders are read.
     reading: Mutex<()>,
+    /// Line about groups beyond the maximum.
+    too_many: RateLimitedLog,
 }
 
 /// Paths by ids.
@@ -81,7 +83,7 @@ impl Paths {
 impl Cgroups {
     /// The control groups of this host, below the folder at which they are mounted.
     pub fn mounted() -> Self {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Self::at(mount_point(&mounts))
     }
 
@@ -90,6 +92,7 @@ impl Cgroups {
             root,
             paths: RefCell::default(),
             reading: Mutex::default(),
+            too_many: RateLimitedLog::default(),
         }
     }
 
@@ -117,18 +120,28 @@ impl Cgroups {
         }
         let read_at = Instant::now();
         let found = tokio::task::spawn_blocking(move || read(&root)).await;
+        let found = found.unwrap_or_default();
+        if found.len() >= MAX_GROUPS && self.too_many.is_due() {
+            warn!(
+                "{MAX_GROUPS} control groups or more: rules on app and cgroup select no connection \
+                 of the others; remove groups, or write rules on uid"
+            );
+        }
         let mut paths = self.paths.borrow_mut();
-        paths.handle_reading(id, read_at, found.unwrap_or_default());
+        paths.handle_reading(id, read_at, found);
         paths.by_id.get(&id).cloned()
     }
 }
 
-/// The first mount point of control groups of version 2, in the form of `/proc/self/mounts`.
+/// The first mount point of all control groups of version 2, in the form of
+/// `/proc/self/mountinfo` (proc_pid_mountinfo(5)). A mount of a part of them has another root.
 fn mount_point(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(1);
-        let (place, kind) = (fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(place))
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ').skip(3);
+        let (root, place) = (fields.next()?, fields.next()?);
+        let is_all = root == "/" && kind.split(' ').next() == Some("cgroup2");
+        is_all.then(|| PathBuf::from(place))
     })
 }
 
@@ -138,25 +151,21 @@ fn read(root: &Path) -> Vec<(u64, String)> {
     if let Ok(meta) = fs::metadata(root) {
         found.push((meta.ino(), "/".to_owned()));
     }
-    let mut level = vec![(root.to_owned(), String::new())];
-    for _ in 0..MAX_DEPTH {
-        let mut next = Vec::new();
-        for (folder, path) in level {
-            // One that cannot be read has gone.
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            for entry in entries.filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir())) {
-                let Ok(name) = entry.file_name().into_string() else {
-                    continue;
-                };
-                if found.len() == MAX_GROUPS {
-                    return found;
-                }
-                let path = format!("{path}/{name}");
-                found.push((entry.ino(), path.clone()));
-                next.push((entry.path(), path));
+    let mut folders = VecDeque::from([(root.to_owned(), String::new())]);
+    while let Some((folder, path)) = folders.pop_front() {
+        // One that cannot be read has gone.
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir())) {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            if found.len() == MAX_GROUPS {
+                return found;
             }
+            let path = format!("{path}/{name}");
+            found.push((entry.ino(), path.clone()));
+            folders.push_back((entry.path(), path));
         }
-        level = next;
     }
     found
 }
@@ -167,15 +176,40 @@ mod tests {
 
     #[test]
     fn the_mount_point_is_that_of_version_2() {
-        let hybrid = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
-                      cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
-                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let hybrid = "30 23 0:26 / /sys/fs/cgroup ro,nosuid shared:9 - tmpfs tmpfs ro,mode=755\n\
+                      32 30 0:29 / /sys/fs/cgroup/cpu rw shared:11 - cgroup cgroup rw,cpu\n\
+                      90 25 0:28 /a.slice /run/a rw shared:10 - cgroup2 cgroup2 rw\n\
+                      31 30 0:28 / /sys/fs/cgroup/unified rw shared:10 - cgroup2 cgroup2 rw\n";
         let place = PathBuf::from("/sys/fs/cgroup/unified");
         assert_eq!(mount_point(hybrid), Some(place));
         assert_eq!(
-            mount_point("cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\n\n"),
+            mount_point("32 30 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\n"),
             None
         );
+    }
+
+    #[test]
+    fn a_group_40_levels_below_another_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = "/a".repeat(40);
+        let deep = folder.path().join(&path[1..]);
+        fs::create_dir_all(&deep).unwrap();
+        let expected = (fs::metadata(deep).unwrap().ino(), path);
+        assert!(read(folder.path()).contains(&expected));
+    }
+
+    #[test]
+    fn groups_are_read_up_to_the_maximum_nearest_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let (deep, near) = (folder.path().join("a/b/c"), folder.path().join("z"));
+        fs::create_dir_all(&deep).unwrap();
+        fs::create_dir(near).unwrap();
+        for n in 0..MAX_GROUPS {
+            fs::create_dir(deep.join(n.to_string())).unwrap();
+        }
+        let found = read(folder.path());
+        assert_eq!(found.len(), MAX_GROUPS);
+        assert!(found.iter().take(4).any(|(_, path)| path == "/z"));
     }
 
     /// Any folder has an inode.
