@@ -74,6 +74,7 @@ fn main() -> ExitCode {
             destination: &destination,
             owner,
             cgroup,
+            claim: None,
         });
         assert_eq!(rules.decide(&flow, &device()).rule, None);
         times.push(begin.elapsed());

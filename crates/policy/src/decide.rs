@@ -136,21 +136,50 @@ impl Policy {
                 }
             }
         }
-        let action = selected.map_or(&self.default, |(rule, ..)| &rule.action);
-        let verdict = match action {
-            Action::Carry(set) => {
-                let rule = selected.map(|_| set.as_ref());
-                Verdict::Carry(self.carriage(rule, situation.flow.claim))
-            }
-            Action::Direct => Verdict::Direct,
-            Action::Refuse => Verdict::Refuse,
-        };
         Decision {
             rule: selected.map(|(_, name, _)| name),
             certainty: selected.map_or(Certainty::Known, |(.., certainty)| certainty),
             undecided,
-            verdict,
+            verdict: self.verdict(selected.map(|(rule, ..)| rule), situation.flow.claim),
         }
+    }
+
+    fn verdict<'p>(&'p self, rule: Option<&'p Rule>, claim: Claim) -> Verdict<'p> {
+        match rule.map_or(&self.default, |rule| &rule.action) {
+            Action::Carry(set) => Verdict::Carry(self.carriage(rule.map(|_| set.as_ref()), claim)),
+            Action::Direct => Verdict::Direct,
+            Action::Refuse => Verdict::Refuse,
+        }
+    }
+
+    /// Outcome for the flows of the rule with this index, or of the default, with this claim.
+    pub fn outcome(&self, rule: Option<usize>, claim: Claim) -> Verdict<'_> {
+        self.verdict(rule.and_then(|index| self.rules.get(index)), claim)
+    }
+
+    /// The rules before the one that selects a flow which might select it, if the facts were known
+    /// that one of these keys is about. Each has the decision that would be made then.
+    pub fn undecided<'p>(
+        &'p self,
+        flow: &Flow,
+        device: &Device,
+        keys: &[&str],
+    ) -> Vec<Decision<'p>> {
+        let situation = self.situation(flow, device);
+        let mut undecided = Vec::new();
+        for (index, rule) in self.rules.iter().enumerate() {
+            match rule.answer(&situation) {
+                Answer::Holds(_) => break,
+                Answer::Unknown if rule.is_unknown(&situation, keys) => undecided.push(Decision {
+                    rule: Some(rule_name(rule, index)),
+                    certainty: Certainty::Unknown,
+                    undecided: None,
+                    verdict: self.verdict(Some(rule), flow.claim),
+                }),
+                Answer::Unknown | Answer::Fails(_) => {}
+            }
+        }
+        undecided
     }
 
     fn carriage<'p>(&'p self, rule: Option<&'p Treatment>, claim: Claim) -> Carriage<'p> {

@@ -59,11 +59,6 @@ impl Policy {
         rules.map(|rule| (rule.name.as_str(), rule.place.line))
     }
 
-    /// Whether a rule has a condition on the name of the destination.
-    pub fn depends_on_domains(&self) -> bool {
-        self.rules.iter().any(|rule| rule.has("domain"))
-    }
-
     /// Whether a rule has a condition on the control group, or on the application that it names.
     pub fn depends_on_cgroups(&self) -> bool {
         let mut rules = self.rules.iter();

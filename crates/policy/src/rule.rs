@@ -62,6 +62,13 @@ impl Rule {
         unknown
     }
 
+    /// Whether the fact of one of its conditions with these keys is unknown.
+    pub(crate) fn is_unknown(&self, situation: &Situation<'_>, keys: &[&str]) -> bool {
+        self.conditions.iter().any(|condition| {
+            keys.contains(&condition.key()) && condition.answer(situation) == Answer::Unknown
+        })
+    }
+
     /// Whether it has a condition of this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.conditions

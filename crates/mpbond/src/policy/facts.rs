@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mpbond_intercept::{Destination, Via};
 use mpbond_net::sock_diag::SocketOwner;
-use mpbond_policy::{Claim, DomainName, Fact, Flow, application_of};
+use mpbond_policy::{Claim, Class, DomainName, Fact, Flow, application_of};
 
 /// Origin of facts of the client's socket.
 const KERNEL: &str = "the kernel";
@@ -28,9 +28,11 @@ pub struct Client<'a> {
     pub owner: Option<SocketOwner>,
     /// Path of the control group of its socket, where it was looked for.
     pub cgroup: Option<Rc<str>>,
+    /// Class that it claims.
+    pub claim: Option<Class>,
 }
 
-/// The facts of a connection. Its class is decided about elsewhere, so it claims none here.
+/// The facts of a connection.
 pub fn flow(client: &Client<'_>) -> Flow {
     let owner = client.owner;
     let cgroup = match (&client.cgroup, owner) {
@@ -68,7 +70,7 @@ pub fn flow(client: &Client<'_>) -> Flow {
         ip,
         port,
         source: Fact::known(client.address.to_canonical(), KERNEL),
-        claim: Claim::default(),
+        claim: claim(client.claim),
     }
 }
 
@@ -78,6 +80,14 @@ pub fn stated(server_name: Option<&str>) -> Fact<Vec<DomainName>> {
     match server_name.and_then(DomainName::new) {
         Some(name) => Fact::guessed(vec![name], "the ClientHello"),
         None => Fact::unknown("the client sent no ClientHello with a name"),
+    }
+}
+
+/// Claim of a class, and of nothing else.
+pub(super) fn claim(class: Option<Class>) -> Claim {
+    Claim {
+        class,
+        multipath: None,
     }
 }
 

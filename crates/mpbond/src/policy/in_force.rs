@@ -3,23 +3,38 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use mpbond_policy::{Decision, Device, Flow, Policy};
+use mpbond_policy::{Class, Decision, Device, Flow, Origin, Policy, Verdict};
 
+use super::facts::claim;
 use crate::status::RuleStatus;
+
+/// Time for which an intercepted connection waits for its name, where a rule may give it a class:
+/// clients send a ClientHello as soon as they are connected.
+const WAIT_FOR_CLASS: Duration = Duration::from_millis(100);
+
+/// The same where a rule may refuse it or connect it without the proxy. A segment that is lost is
+/// sent again after 200 ms (Linux), and after 400 ms more.
+const WAIT_FOR_NAME: Duration = Duration::from_secs(1);
+
+/// Keys of the facts of a client's socket.
+const OF_SOCKETS: [&str; 4] = ["app", "uid", "cgroup", "dscp"];
 
 /// A policy in force.
 pub struct InForce {
     policy: Arc<Policy>,
     /// Number of flows by index of the rule.
     flows: Vec<Cell<u64>>,
+    /// Number of those that none has selected.
+    others: Cell<u64>,
     depends_on_cgroups: bool,
-    depends_on_domains: bool,
 }
 
 impl InForce {
     /// Puts a policy in force. Rules keep their numbers of flows by their names.
     pub fn new(policy: Arc<Policy>, before: Option<&Self>) -> Self {
+        let others = before.map_or(0, |before| before.others.get());
         let before: HashMap<&str, u64> = before.map_or_else(HashMap::new, |before| {
             before
                 .counts()
@@ -30,7 +45,7 @@ impl InForce {
         Self {
             flows: policy.rules().map(count).collect(),
             depends_on_cgroups: policy.depends_on_cgroups(),
-            depends_on_domains: policy.depends_on_domains(),
+            others: Cell::new(others),
             policy,
         }
     }
@@ -40,22 +55,58 @@ impl InForce {
         self.depends_on_cgroups
     }
 
-    /// Whether a rule before the one that selects a flow may depend on its name.
-    pub fn may_depend_on_domain(&self, decision: &Decision<'_>) -> bool {
-        self.depends_on_domains && decision.undecided.is_some()
-    }
-
     /// Decides about a flow.
     pub fn decide(&self, flow: &Flow, device: &Device) -> Decision<'_> {
         self.policy.decide(flow, device)
     }
 
-    /// Counts a flow that was decided about.
-    pub fn count(&self, decision: &Decision<'_>) {
-        let flows = decision.rule.and_then(|rule| self.flows.get(rule.index));
+    /// Time for which a flow is worth waiting for its name, if a rule before the one that selects
+    /// it depends on that.
+    pub fn wait_for_name(&self, flow: &Flow, device: &Device) -> Option<Duration> {
+        let undecided = self.policy.undecided(flow, device, &["domain"]);
+        let waits = undecided.iter().map(|decision| match decision.verdict {
+            Verdict::Carry(_) => WAIT_FOR_CLASS,
+            Verdict::Direct | Verdict::Refuse => WAIT_FOR_NAME,
+        });
+        waits.max()
+    }
+
+    /// The decision of the first rule before the one that selects a flow which might refuse it, if
+    /// its socket were known.
+    pub fn refused_by_socket(&self, flow: &Flow, device: &Device) -> Option<Decision<'_>> {
+        let undecided = self.policy.undecided(flow, device, &OF_SOCKETS);
+        let mut undecided = undecided.into_iter();
+        undecided.find(|decision| decision.verdict == Verdict::Refuse)
+    }
+
+    /// Class of the flows of a rule, by its index, or of the default, with this claim; and its
+    /// origin. `None` if they are not carried.
+    pub fn class(&self, rule: Option<usize>, claimed: Option<Class>) -> Option<(Class, Origin)> {
+        match self.policy.outcome(rule, claim(claimed)) {
+            Verdict::Carry(carriage) => Some((carriage.class, carriage.class_from)),
+            Verdict::Direct | Verdict::Refuse => None,
+        }
+    }
+
+    /// Name of a rule.
+    pub fn name(&self, rule: usize) -> Option<&str> {
+        self.policy.rules().nth(rule).map(|(name, _)| name)
+    }
+
+    /// Counts a flow of a rule, or of the default.
+    pub fn count(&self, rule: Option<usize>) {
+        let flows = match rule {
+            Some(index) => self.flows.get(index),
+            None => Some(&self.others),
+        };
         if let Some(flows) = flows {
             flows.update(|n| n + 1);
         }
+    }
+
+    /// Number of flows that no rule has selected.
+    pub const fn others(&self) -> u64 {
+        self.others.get()
     }
 
     fn counts(&self) -> impl Iterator<Item = (&str, usize, u64)> {
@@ -78,7 +129,10 @@ impl InForce {
 mod tests {
     use std::path::Path;
 
+    use mpbond_policy::Fact;
+
     use super::*;
+    use crate::policy::device;
 
     fn policy(names: &[&str]) -> Arc<Policy> {
         let rule = |(name, port)| {
@@ -87,6 +141,69 @@ mod tests {
         let text: String = names.iter().zip(1..).map(rule).collect();
         let policy = Policy::parse(Path::new("policy.toml"), &text, &|_| None);
         Arc::new(policy.unwrap())
+    }
+
+    /// A connection of another host: the owner of its socket is unknown.
+    fn stranger(port: u16) -> Flow {
+        let unknown = "another host";
+        Flow {
+            app: Fact::unknown(unknown),
+            uid: Fact::unknown(unknown),
+            cgroup: Fact::unknown(unknown),
+            dscp: Fact::unknown(unknown),
+            domain: Fact::unknown("an address"),
+            ip: Fact::known([192, 0, 2, 1].into(), "the client"),
+            port,
+            source: Fact::known([203, 0, 113, 1].into(), "the kernel"),
+            claim: claim(None),
+        }
+    }
+
+    fn in_force(rules: &str) -> InForce {
+        let policy = Policy::parse(Path::new("policy.toml"), rules, &|_| None);
+        InForce::new(Arc::new(policy.unwrap()), None)
+    }
+
+    #[test]
+    fn only_a_rule_on_the_name_that_might_select_a_connection_is_waited_for() {
+        let rule =
+            |n, conditions, set| format!("[[rule]]\nname = \"{n}\"\n{conditions}\nset = {set}\n");
+        let class = "{ class = \"background\" }";
+        let uid = rule(1, "uid = 7", "\"refuse\"");
+        let named = "domain = \"a.example\"\nport = 443";
+        let wait = |rules: &str, port| in_force(rules).wait_for_name(&stranger(port), &device());
+        for (set, time) in [
+            (class, WAIT_FOR_CLASS),
+            ("\"refuse\"", WAIT_FOR_NAME),
+            ("\"direct\"", WAIT_FOR_NAME),
+        ] {
+            let rules = uid.clone() + &rule(2, named, set);
+            assert_eq!(wait(&rules, 443), Some(time), "{set}");
+            assert_eq!(wait(&rules, 22), None, "{set}");
+        }
+        assert_eq!(wait(&uid, 443), None);
+        let both = rule(1, named, class) + &rule(2, "domain = \"b.example\"", "\"refuse\"");
+        assert_eq!(wait(&both, 443), Some(WAIT_FOR_NAME));
+        let behind = rule(1, "port = 443", class) + &rule(2, "domain = \"b\"", "\"refuse\"");
+        assert_eq!(wait(&behind, 443), None, "the first rule selects it");
+    }
+
+    #[test]
+    fn a_rule_that_might_refuse_a_socket_is_found_before_the_one_that_selects() {
+        let rules = in_force(
+            "[[rule]]\nname = \"a\"\nuid = 1\nset = \"direct\"\n\
+             [[rule]]\nname = \"b\"\ndomain = \"b.example\"\nset = \"refuse\"\n\
+             [[rule]]\nname = \"c\"\ncgroup = \"/c\"\nport = 80\nset = \"refuse\"\n\
+             [[rule]]\nname = \"d\"\nport = 81\nset = \"direct\"\n\
+             [[rule]]\nname = \"e\"\ndscp = 1\nset = \"refuse\"\n",
+        );
+        let refused = |port| {
+            let found = rules.refused_by_socket(&stranger(port), &device());
+            found
+                .and_then(|decision| decision.rule)
+                .map(|rule| rule.name)
+        };
+        assert_eq!([80, 81, 82].map(refused), [Some("c"), None, Some("e")]);
     }
 
     #[test]

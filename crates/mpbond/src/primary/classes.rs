@@ -1,36 +1,33 @@
 //! Traffic class of a client's stream: that of the rule which selects it; else the one that the
-//! client asks for with its user name; else that of the DSCP which its program has set on its
-//! socket, unless that is `bulk`; else the default, `bulk` unless the policy has another one.
+//! client claims, with its user name or else with the DSCP which its program has set on its socket,
+//! unless that is `bulk`; else the default, `bulk` unless the policy has another one.
 //!
 //! The kernel names the DSCP of sockets of this host. Clients on other hosts have none.
 
-use mpbond_intercept::{Class, Intercepted};
+use mpbond_intercept::{self as intercept, Intercepted};
+use mpbond_net::sock_diag::SocketOwner;
+use mpbond_policy::{Class, Origin};
 use mpbond_session::StreamClass;
 
 use super::dscp;
-use super::identity::{Ends, Identity, Owners};
+use super::identity::Identity;
+use super::rules::Ruling;
 use super::state::Primary;
 use crate::driver::ClassWatch;
 
-/// Class by the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Given {
-    /// That of the rule, which no client changes.
-    Rule(StreamClass),
-    /// That of streams whose clients claim none.
-    Default(StreamClass),
-}
-
-impl Default for Given {
-    fn default() -> Self {
-        Self::Default(StreamClass::Bulk)
+/// The class that a client claims.
+pub(super) fn claimed(connection: &Intercepted, owner: Option<SocketOwner>) -> Option<Class> {
+    match connection.intent().class {
+        Some(class) => Some(asked(class)),
+        None => owner.and_then(by_dscp),
     }
 }
 
-/// The class by the DSCP of a client's socket now; `None` if it has no socket on this host, or the
-/// kernel does not tell.
-fn by_dscp(owners: &Owners, ends: Ends) -> Option<StreamClass> {
-    owners.of(ends)?.dscp().map(dscp::class)
+/// The class that a program claims by the DSCP of its socket. A code point of bulk data is that of
+/// all programs that set none.
+fn by_dscp(owner: SocketOwner) -> Option<Class> {
+    let class = owner.dscp().map(dscp::class);
+    class.filter(|class| *class != Class::Bulk)
 }
 
 /// The class of a client's stream, and the look-ups by which it follows the client's DSCP.
@@ -38,33 +35,36 @@ pub(super) fn of(
     primary: &Primary,
     connection: &Intercepted,
     identity: &Identity,
-    given: Given,
+    ruling: &Ruling,
 ) -> (StreamClass, Option<ClassWatch>) {
-    let default = match given {
-        Given::Rule(class) => return (class, None),
-        Given::Default(class) => class,
-    };
-    if let Some(class) = connection.intent().class {
-        return (asked(class), None);
-    }
-    // A code point of bulk data is that of all programs that set none.
-    let claimed = move |class| match class {
-        StreamClass::Bulk => default,
-        class => class,
-    };
-    match identity.owner().and_then(|owner| owner.dscp()) {
-        Some(dscp) => {
-            let (owners, ends) = (primary.owners.clone(), identity.ends());
-            let look = move || by_dscp(&owners, ends).map(claimed);
-            let watch = ClassWatch::new(primary.clock.now(), look);
-            (claimed(dscp::class(dscp)), Some(watch))
-        }
-        None => (default, None),
+    let owner = identity.owner();
+    let (class, origin) = ruling.class(claimed(connection, owner));
+    let has_dscp = owner.is_some_and(|owner| owner.dscp().is_some());
+    let follows = origin != Origin::Rule && connection.intent().class.is_none() && has_dscp;
+    let watch = follows.then(|| {
+        let (owners, ends) = (primary.owners.clone(), identity.ends());
+        let ruling = ruling.clone();
+        let look = move || {
+            let (class, _) = ruling.class(by_dscp(owners.of(ends)?));
+            Some(stream(class))
+        };
+        ClassWatch::new(primary.clock.now(), look)
+    });
+    (stream(class), watch)
+}
+
+/// An interceptor's class in the policy's type.
+fn asked(class: intercept::Class) -> Class {
+    match class {
+        intercept::Class::Realtime => Class::Realtime,
+        intercept::Class::Interactive => Class::Interactive,
+        intercept::Class::Bulk => Class::Bulk,
+        intercept::Class::Background => Class::Background,
     }
 }
 
-/// An interceptor's class in the session's type.
-fn asked(class: Class) -> StreamClass {
+/// A policy's class in the session's type.
+pub(super) fn stream(class: Class) -> StreamClass {
     match class {
         Class::Realtime => StreamClass::Realtime,
         Class::Interactive => StreamClass::Interactive,

@@ -12,7 +12,8 @@ use tracing::{debug, info};
 
 use super::reach::Reach;
 use super::rescue;
-use super::room::{self, Room, destination};
+use super::room::{self, destination};
+use super::rules::Ruling;
 use super::state::Primary;
 use crate::driver::{Answer, ClassWatch, Client, Place, refusal};
 
@@ -20,71 +21,60 @@ use crate::driver::{Answer, ClassWatch, Client, Place, refusal};
 /// than half of it.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Serves a client that waits for a reply.
-pub(super) async fn serve(
+/// Serves a client that waits for a reply. Gives it back if the session has ended before the proxy
+/// answered: the next one may reach the destination.
+pub(super) async fn serve<S: Any>(
     primary: &Rc<Primary>,
     connection: Intercepted,
-    mut place: Place,
+    place: Place,
     (class, watch): (StreamClass, Option<ClassWatch>),
-    share: impl Any,
-) {
+    ruling: &Ruling,
+    share: S,
+) -> Option<(Intercepted, S)> {
     let (peer, asked) = (connection.peer(), connection.destination().clone());
     let to = destination(&asked);
-    loop {
-        let driver = place.driver().clone();
-        let answer = match place.ask(to.clone(), class) {
-            Ok((stream, answer)) => {
-                debug!(%peer, %to, %stream, "stream opened");
-                // Nothing was said on it.
-                rescue::watch(
-                    primary,
-                    stream,
-                    asked.clone(),
-                    |_| true,
-                    Reach::of(peer.ip()),
-                );
-                tokio::select! {
-                    // An answer that is there counts, also if the client has left.
-                    biased;
-                    answer = answer => answer.ok().map(|answer| (stream, answer)),
-                    () = left(&connection) => {
-                        debug!(%peer, %to, "client left");
-                        return driver.refuse(stream, ResetCode::Cancelled);
-                    }
-                    () = sleep(ANSWERED_WITHIN) => {
-                        info!(%to, "the proxy does not say whether it reaches the destination");
-                        driver.refuse(stream, ResetCode::Cancelled);
-                        return connection.refused(Refusal::TimedOut).await;
-                    }
-                }
-            }
-            Err(_) => None,
-        };
-        match answer {
-            Some((stream, Answer::Connected)) => {
-                primary.reached.borrow_mut().add(Instant::now(), to);
-                return match connection.accepted().await {
-                    Ok(client) => driver.attach(stream, Client::new(client, watch, share)),
-                    Err(e) => {
-                        debug!(%peer, error = %e, "client left");
-                        driver.refuse(stream, ResetCode::Cancelled);
-                    }
-                };
-            }
-            Some((_, Answer::Refused(code))) => return connection.refused(refusal(code)).await,
-            Some((_, Answer::Unheard)) => return room::without_proxy(primary, connection).await,
-            // The session has ended; the next one may reach the destination.
-            None => match room::place(primary, &asked).await {
-                Room::Free(next) => place = next,
-                Room::Full => {
-                    let reason = "the proxy takes no more now";
-                    return room::no_room(primary, connection, reason).await;
-                }
-                Room::OutOfReach => return connection.refused(Refusal::HostUnreachable).await,
-                Room::WithoutProxy => return room::without_proxy(primary, connection).await,
-            },
+    let driver = place.driver().clone();
+    let Ok((stream, answer)) = place.ask(to.clone(), class) else {
+        return Some((connection, share));
+    };
+    debug!(%peer, %to, %stream, "stream opened");
+    // Nothing was said on it.
+    rescue::watch(primary, stream, asked, |_| true, Reach::of(peer.ip()));
+    let answer = tokio::select! {
+        // An answer that is there counts, also if the client has left.
+        biased;
+        answer = answer => answer.ok(),
+        () = left(&connection) => {
+            debug!(%peer, %to, "client left");
+            driver.refuse(stream, ResetCode::Cancelled);
+            return None;
         }
+        () = sleep(ANSWERED_WITHIN) => {
+            info!(%to, "the proxy does not say whether it reaches the destination");
+            driver.refuse(stream, ResetCode::Cancelled);
+            connection.refused(Refusal::TimedOut).await;
+            return None;
+        }
+    };
+    match answer {
+        Some(Answer::Connected) => {
+            primary.reached.borrow_mut().add(Instant::now(), to);
+            match connection.accepted().await {
+                Ok(client) => driver.attach(stream, Client::new(client, watch, share)),
+                Err(e) => {
+                    debug!(%peer, error = %e, "client left");
+                    driver.refuse(stream, ResetCode::Cancelled);
+                }
+            }
+        }
+        Some(Answer::Refused(code)) => connection.refused(refusal(code)).await,
+        Some(Answer::Unheard) if ruling.is_current(primary) => {
+            room::without_proxy(primary, connection).await;
+        }
+        // The policy has changed, or the session has ended.
+        Some(Answer::Unheard) | None => return Some((connection, share)),
     }
+    None
 }
 
 /// Waits until the client has closed its connection.

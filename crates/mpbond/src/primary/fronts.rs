@@ -17,7 +17,7 @@ use super::identity::Identity;
 use super::reach::Reach;
 use super::repeatable::is_repeatable;
 use super::room::{self, Room, destination, no_room, without_proxy};
-use super::rules::{self, Ruling};
+use super::rules::{self, Handling};
 use super::state::Primary;
 use super::{classes, confirmed, direct, rescue};
 use crate::config::{FrontAddress, read_credentials};
@@ -119,7 +119,7 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let identity = Identity::of(&primary.owners, &connection);
     // Held until the connection is over.
-    let share = match primary.clients.take(&identity) {
+    let mut share = match primary.clients.take(&identity) {
         Ok(share) => share,
         Err(Full::Own) => {
             return no_room(
@@ -135,28 +135,48 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     let asked = connection.destination().clone();
     let to = destination(&asked);
-    let given = match rules::apply(&primary, &connection, &identity).await {
-        Ruling::Carry(given) => given,
-        Ruling::Direct => return direct::serve(&primary.resolver, connection, &asked).await,
-        Ruling::Refuse => return connection.refused(Refusal::NotAllowed).await,
-    };
-    let place = match room::place(&primary, &asked).await {
-        Room::Free(place) => place,
-        Room::Full => {
-            let reason = "the proxy takes no more now";
-            return no_room(&primary, connection, reason).await;
+    let mut ruling = rules::apply(&primary, &connection, &identity).await;
+    let (place, class) = loop {
+        let room = match ruling.handling {
+            Handling::Carry => Some(room::place(&primary, &asked).await),
+            Handling::Direct | Handling::Refuse => None,
+        };
+        // It may have waited for a path or for room meanwhile.
+        if !ruling.is_current(&primary) {
+            if let Some(Room::Free(place)) = room {
+                drop(place);
+                primary.room.notify_one();
+            }
+            ruling = rules::apply(&primary, &connection, &identity).await;
+            continue;
         }
-        Room::OutOfReach => {
-            info!(%to, "connection refused: the proxy has no route for this address family");
-            return connection.refused(Refusal::HostUnreachable).await;
+        ruling.note(&primary, &connection);
+        let place = match room {
+            None if ruling.handling == Handling::Direct => {
+                return direct::serve(&primary.resolver, connection, &asked).await;
+            }
+            None => return connection.refused(Refusal::NotAllowed).await,
+            Some(Room::Free(place)) => place,
+            Some(Room::Full) => {
+                let reason = "the proxy takes no more now";
+                return no_room(&primary, connection, reason).await;
+            }
+            Some(Room::OutOfReach) => {
+                info!(%to, "connection refused: the proxy has no route for this address family");
+                return connection.refused(Refusal::HostUnreachable).await;
+            }
+            Some(Room::WithoutProxy) => return without_proxy(&primary, connection).await,
+        };
+        let class = classes::of(&primary, &connection, &identity, &ruling);
+        let reached = primary.reached.borrow().has(Instant::now(), &to);
+        if !connection.is_told() || !place.is_answered() || reached {
+            break (place, class);
         }
-        Room::WithoutProxy => return without_proxy(&primary, connection).await,
+        match confirmed::serve(&primary, connection, place, class, &ruling, share).await {
+            Some((again, its)) => (connection, share) = (again, its),
+            None => return,
+        }
     };
-    let class = classes::of(&primary, &connection, &identity, given);
-    let reached = primary.reached.borrow().has(Instant::now(), &to);
-    if connection.is_told() && place.is_answered() && !reached {
-        return confirmed::serve(&primary, connection, place, class, share).await;
-    }
     // The application is told that it is connected, so that its first bytes travel with the OPEN
     // and the connection costs no additional round trip (ADR 0017).
     let (class, watch) = class;
@@ -172,10 +192,13 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     // The session may have ended meanwhile.
     let place = match place.is_void() {
-        true => room::place(&primary, &asked).await,
-        false => Room::Free(place),
+        true => {
+            let room = room::place(&primary, &asked).await;
+            Some(room).filter(|_| ruling.is_current(&primary))
+        }
+        false => Some(Room::Free(place)),
     };
-    let Room::Free(place) = place else {
+    let Some(Room::Free(place)) = place else {
         warn!(%peer, %to, "connection reset: the session has ended");
         return client.abort();
     };

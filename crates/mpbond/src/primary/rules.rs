@@ -1,78 +1,147 @@
 //! Rules of the policy, applied to a new connection.
 
+use std::rc::Rc;
+
 use mpbond_intercept::{Intercepted, Via};
 use mpbond_policy::{Class, Origin, Verdict};
-use mpbond_session::StreamClass;
-use tracing::debug;
+use tracing::{debug, info};
 
-use super::classes::Given;
+use super::classes::claimed;
 use super::identity::Identity;
+use super::reach::Reach;
 use super::server_name::server_name;
 use super::state::Primary;
-use crate::policy::{Client, device, flow, stated};
+use crate::policy::{Client, InForce, device, flow, stated};
 
-/// Decision about a connection.
-pub(super) enum Ruling {
+/// Handling of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handling {
     /// A session carries it.
-    Carry(Given),
+    Carry,
     /// It is connected without the proxy.
     Direct,
     /// It is refused.
     Refuse,
 }
 
-/// Decides about a connection. Without a policy, sessions carry all.
+/// Decision about a connection.
+#[derive(Clone)]
+pub(super) struct Ruling {
+    /// The policy by which it was made. Without one, sessions carry all.
+    policy: Option<Rc<InForce>>,
+    /// Index of the rule; `None` for the default.
+    rule: Option<usize>,
+    pub(super) handling: Handling,
+    is_counted: bool,
+}
+
+impl Ruling {
+    /// Whether it was made by the policy that is in force now.
+    pub(super) fn is_current(&self, primary: &Primary) -> bool {
+        let policy = primary.policy.borrow();
+        policy.as_ref().map(Rc::as_ptr) == self.policy.as_ref().map(Rc::as_ptr)
+    }
+
+    /// Class of a connection that is carried, with this claim, and the origin of the class.
+    pub(super) fn class(&self, claimed: Option<Class>) -> (Class, Origin) {
+        let policy = self.policy.as_ref();
+        let class = policy.and_then(|policy| policy.class(self.rule, claimed));
+        class.unwrap_or_else(|| match claimed {
+            Some(class) => (class, Origin::Claim),
+            None => (Class::Bulk, Origin::Default),
+        })
+    }
+
+    /// Notes, once, that a connection is handled like this.
+    pub(super) fn note(&mut self, primary: &Primary, connection: &Intercepted) {
+        let Some(policy) = &self.policy else { return };
+        if std::mem::replace(&mut self.is_counted, true) {
+            return;
+        }
+        policy.count(self.rule);
+        let (peer, to) = (connection.peer(), connection.destination());
+        let rule = self.rule.and_then(|rule| policy.name(rule));
+        let (handling, rule) = (self.handling, rule.unwrap_or("default"));
+        debug!(%peer, %to, rule, ?handling, "policy applied");
+        if handling == Handling::Refuse && primary.refused_by_rules.is_due() {
+            info!(%peer, %to, rule, "connections are refused by the policy");
+        }
+    }
+}
+
+/// Decides about a connection by the policy that is in force when the decision is made.
 pub(super) async fn apply(
     primary: &Primary,
     connection: &Intercepted,
     identity: &Identity,
 ) -> Ruling {
-    let Some(policy) = primary.policy.borrow().clone() else {
-        return Ruling::Carry(Given::default());
-    };
+    loop {
+        let policy = primary.policy.borrow().clone();
+        let ruling = match policy {
+            Some(policy) => apply_one(primary, policy, connection, identity).await,
+            None => Ruling {
+                policy: None,
+                rule: None,
+                handling: Handling::Carry,
+                is_counted: false,
+            },
+        };
+        // Facts may take a moment to find out.
+        if ruling.is_current(primary) {
+            return ruling;
+        }
+    }
+}
+
+async fn apply_one(
+    primary: &Primary,
+    policy: Rc<InForce>,
+    connection: &Intercepted,
+    identity: &Identity,
+) -> Ruling {
     let owner = identity.owner();
     let cgroup = match owner.and_then(|owner| owner.cgroup) {
         Some(id) if policy.depends_on_cgroups() => primary.cgroups.path_of(id).await,
         _ => None,
     };
+    let address = connection.peer().ip();
     let mut flow = flow(&Client {
         via: connection.via(),
-        address: connection.peer().ip(),
+        address,
         destination: connection.destination(),
         owner,
         cgroup,
+        claim: claimed(connection, owner),
     });
     let device = device();
     let mut decision = policy.decide(&flow, &device);
-    if connection.via() == Via::Transparent && policy.may_depend_on_domain(&decision) {
+    if connection.via() == Via::Transparent
+        && decision.undecided.is_some()
+        && let Some(within) = policy.wait_for_name(&flow, &device)
+    {
         // The client is connected already, and need not wait for an answer.
-        let name = server_name(connection.socket()).await;
+        let name = server_name(connection.socket(), within).await;
         flow.domain = stated(name.as_deref());
         decision = policy.decide(&flow, &device);
     }
-    policy.count(&decision);
-    let (peer, to) = (connection.peer(), connection.destination());
-    let rule = decision.rule.map(|rule| rule.name);
-    debug!(%peer, %to, rule, "policy applied");
-    match decision.verdict {
-        Verdict::Carry(carriage) => {
-            let class = class(carriage.class);
-            Ruling::Carry(match carriage.class_from {
-                Origin::Rule => Given::Rule(class),
-                Origin::Claim | Origin::Default => Given::Default(class),
-            })
-        }
-        Verdict::Direct => Ruling::Direct,
-        Verdict::Refuse => Ruling::Refuse,
+    if owner.is_none()
+        && decision.undecided.is_some()
+        && let Some(refusal) = policy.refused_by_socket(&flow, &device)
+        && Reach::of(address) == Reach::Any
+    {
+        // A program of this host that has closed its socket, say, to have no owner.
+        decision = refusal;
     }
-}
-
-/// A policy's class in the session's type.
-fn class(class: Class) -> StreamClass {
-    match class {
-        Class::Realtime => StreamClass::Realtime,
-        Class::Interactive => StreamClass::Interactive,
-        Class::Bulk => StreamClass::Bulk,
-        Class::Background => StreamClass::Background,
+    let rule = decision.rule.map(|rule| rule.index);
+    let handling = match decision.verdict {
+        Verdict::Carry(_) => Handling::Carry,
+        Verdict::Direct => Handling::Direct,
+        Verdict::Refuse => Handling::Refuse,
+    };
+    Ruling {
+        policy: Some(policy),
+        rule,
+        handling,
+        is_counted: false,
     }
 }

@@ -85,6 +85,8 @@ pub(super) struct Primary {
     pub(super) room: Notify,
     /// Line about refused clients.
     pub(super) crowded: RateLimitedLog,
+    /// Line about clients that the policy refuses.
+    pub(super) refused_by_rules: RateLimitedLog,
     /// Lines about destinations that were not reached.
     pub(super) unreached: PeerLog<mpbond_session::Destination>,
     /// Destinations that were reached lately.
@@ -131,6 +133,7 @@ impl Primary {
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),
+            refused_by_rules: RateLimitedLog::default(),
             unreached: PeerLog::default(),
             reached: RefCell::default(),
             handed_over: watch::Sender::new(false),

@@ -9,7 +9,7 @@ use crate::daemons::{Bond, WITHIN, Ways, until};
 use crate::log_flood::start;
 
 /// A SOCKS5 client with this user name; its connection, or the status of the password exchange.
-fn socks5(bond: &Bond, user: &str, to: SocketAddr) -> Result<TcpStream, u8> {
+pub fn socks5(bond: &Bond, user: &str, to: SocketAddr) -> Result<TcpStream, u8> {
     let SocketAddr::V4(to) = to else {
         panic!("IPv4 only")
     };

@@ -5,19 +5,24 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play};
 use nix::sys::signal::Signal;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
-use crate::daemons::{Bond, WITHIN, Ways, origin, origin_at, until};
+use crate::class_names::socks5;
+use crate::daemons::{Bond, Daemon, WITHIN, Ways, origin, origin_at, until};
 use crate::log_flood::start;
 use crate::policy_reload::apply;
 
 /// CS1 in IP_TOS: a class of its own, which a rule's class replaces.
 const CS1: u32 = 8 << 2;
+
+/// EF in IP_TOS, which claims the class realtime.
+const EF: u32 = 46 << 2;
 
 /// A socket of an application, not yet connected.
 fn socket() -> Socket {
@@ -181,11 +186,67 @@ fn role() {
     apply(&bond, "[policy]\ndefault = \"refuse\"\n");
     assert_eq!(connect(&bond, socket(), to).map(drop), Err(2));
     exchange(&mut open);
+    drop(open);
     // The proxy stands still: nothing of the second connection goes there.
     apply(&bond, &rule(&format!("port = {}", to.port()), "\"direct\""));
     proxy.signal(Signal::SIGSTOP);
     exchange(&mut connect(&bond, socket(), to).unwrap());
     proxy.signal(Signal::SIGCONT);
+    a_claim_does_not_replace_the_paths_of_a_rule(&bond, to);
+    clients_that_wait_have_the_policy_of_the_end_of_their_wait(&bond, proxy, to);
+}
+
+/// A realtime flow has one path: where a rule demands several, the flow is interactive.
+fn a_claim_does_not_replace_the_paths_of_a_rule(bond: &Bond, to: SocketAddr) {
+    let aggregate = rule(
+        &format!("port = {}", to.port()),
+        "{ multipath = \"aggregate\" }",
+    );
+    apply(bond, &aggregate);
+    for user in ["me,class=realtime", "me,class=interactive"] {
+        let open = socks5(bond, user, to).unwrap();
+        assert_class(bond, "interactive", user);
+        drop(open);
+    }
+    let marked = socket();
+    marked.set_tos_v4(EF).unwrap();
+    class_is(bond, marked, to, "interactive", "the code point EF");
+    // A program that sets it later.
+    let open = connect(bond, socket(), to).unwrap();
+    assert_class(bond, "bulk", "no claim");
+    SockRef::from(&open).set_tos_v4(EF).unwrap();
+    exchange(&mut open.try_clone().unwrap());
+    assert_class(bond, "interactive", "EF, set later");
+}
+
+/// A client waits for a path for a moment only: on a busy machine the new policy may be late.
+fn clients_that_wait_have_the_policy_of_the_end_of_their_wait(
+    bond: &Bond,
+    proxy: Daemon,
+    to: SocketAddr,
+) {
+    const PROXY_LOST: u8 = 3;
+    let mut proxy = Some(proxy);
+    for _ in 0..5 {
+        let up = proxy.take().unwrap_or_else(|| start(bond, "proxy"));
+        bond.joined(1);
+        apply(bond, &rule(&format!("port = {}", to.port()), INTERACTIVE));
+        up.kill();
+        until("the session has lost its only path", || {
+            let status = bond.status("primary").unwrap();
+            status.sessions.iter().all(|s| s.subflows.is_empty())
+        });
+        let answer = thread::scope(|scope| {
+            let client = scope.spawn(|| connect(bond, socket(), to).map(drop));
+            apply(bond, "[policy]\ndefault = \"refuse\"\n");
+            client.join().unwrap()
+        });
+        match answer {
+            Err(PROXY_LOST) => {}
+            answer => return assert_eq!(answer, Err(2)),
+        }
+    }
+    panic!("clients that wait go on under the old policy");
 }
 
 fn conditions_select(bond: &Bond, to: SocketAddr, there: SocketAddr) {
