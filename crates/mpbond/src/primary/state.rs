@@ -242,13 +242,14 @@ impl Primary {
         // reload may add, and local ones.
         plan.places.extend(sandbox::for_names());
         // A reload may bring a policy, in another zone, or the first one.
-        plan.places.push(Place::new(Path::new(ZONES), Access::Read));
+        plan.further
+            .push(Place::new(Path::new(ZONES), Access::Read));
         if let Some(policy) = &config.policy {
             plan.further
                 .extend(Place::around(policy.file(), Access::Read));
         }
         let groups = self.cgroups.root();
-        plan.places
+        plan.further
             .extend(groups.map(|root| Place::new(root, Access::Read)));
         plan
     }
