@@ -1,4 +1,4 @@
-//! docs/policy.md: its example, its keys and its errors are those of the crate.
+//! docs/policy.md: its examples, its keys and its errors are those of the crate.
 
 use crate::device::parse;
 
@@ -7,10 +7,12 @@ fn document() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The example.
-fn example(document: &str) -> &str {
-    let (_, rest) = document.split_once("```toml\n").unwrap();
-    rest.split_once("```").unwrap().0
+/// The examples.
+fn examples(document: &str) -> Vec<&str> {
+    let examples = document.split("```toml\n").skip(1);
+    examples
+        .map(|rest| rest.split_once("```").unwrap().0)
+        .collect()
 }
 
 /// The keys in the first column of the table with this header.
@@ -38,9 +40,16 @@ fn assert_same(mut documented: Vec<String>, mut allowed: Vec<String>) {
 }
 
 #[test]
-fn the_example_is_a_policy() {
+fn the_first_example_is_in_force_and_the_second_is_a_policy() {
     let document = document();
-    let policy = parse(example(&document)).unwrap_or_else(|e| panic!("{e}"));
+    let policies = examples(&document).into_iter().map(parse);
+    let policies = policies.collect::<Result<Vec<_>, _>>();
+    let [first, policy] = &policies.unwrap_or_else(|e| panic!("{e}"))[..] else {
+        panic!("two examples")
+    };
+    assert_eq!(first.rule_count(), 4);
+    first.check_in_force().unwrap_or_else(|e| panic!("{e}"));
+    policy.check_in_force().unwrap_err();
     assert_eq!(policy.rule_count(), 3);
     let cap = policy.link("mobile").unwrap().cap.as_ref().unwrap();
     assert_eq!((cap.reset_day, cap.warn_percent), (17, Some(75)));
