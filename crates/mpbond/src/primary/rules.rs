@@ -46,7 +46,7 @@ impl Ruling {
     pub(super) fn class(&self, claimed: Option<Class>) -> (Class, Origin) {
         let policy = self.policy.as_ref();
         let class = policy.and_then(|policy| policy.class(self.rule, claimed));
-        class.unwrap_or_else(|| match claimed {
+        class.unwrap_or(match claimed {
             Some(class) => (class, Origin::Claim),
             None => (Class::Bulk, Origin::Default),
         })
