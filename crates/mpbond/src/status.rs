@@ -59,6 +59,9 @@ pub struct Status {
     /// Primary: rules of the policy, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleStatus>,
+    /// Primary with a policy: connections that no rule has selected since the daemon started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_flows_total: Option<u64>,
     /// Primary: handling of new connections while no path to the proxy works, "direct" or "fail".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_proxy_loss: Option<String>,

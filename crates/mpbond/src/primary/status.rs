@@ -95,6 +95,7 @@ impl Primary {
             transfers,
             links,
             rules,
+            default_flows_total: policy.as_ref().map(|rules| rules.others()),
             on_proxy_loss: Some(self.on_proxy_loss.get().name().to_owned()),
             kill_switch: self.kill_switch().map(str::to_owned),
             proxy_lacks: self.proxy_lacks(),

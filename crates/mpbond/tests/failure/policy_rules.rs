@@ -153,7 +153,7 @@ fn role() {
     let head = "policy = \"policy.toml\"\non_proxy_loss = \"fail\"";
     let bond = Bond::new(Ways::Own, head, "");
     fs::write(bond.file("policy.toml"), "").unwrap();
-    let (proxy, _primary) = (start(&bond, "proxy"), start(&bond, "primary"));
+    let (proxy, primary) = (start(&bond, "proxy"), start(&bond, "primary"));
     bond.joined(1);
     let to = origin();
     let there = origin_at((Ipv4Addr::new(127, 0, 0, 3), 0).into());
@@ -184,7 +184,11 @@ fn role() {
     // A connection goes on under a policy that refuses new ones.
     let mut open = connect(&bond, socket(), to).unwrap();
     apply(&bond, "[policy]\ndefault = \"refuse\"\n");
+    let others = || bond.status("primary").unwrap().default_flows_total.unwrap();
+    let before = others();
     assert_eq!(connect(&bond, socket(), to).map(drop), Err(2));
+    assert_eq!(others(), before + 1);
+    primary.logs("connections are refused by the policy");
     exchange(&mut open);
     drop(open);
     // The proxy stands still: nothing of the second connection goes there.

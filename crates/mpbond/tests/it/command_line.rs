@@ -280,6 +280,7 @@ fn status_of_a_daemon() {
             },
             RuleStatus::default(),
         ],
+        default_flows_total: Some(56),
         notes: vec!["QUIC is refused".into()],
         ..Status::default()
     };
@@ -298,7 +299,7 @@ fn status_of_a_daemon() {
     for part in [
         "primary 9.9.9  up 1 min 15 s",
         "note: QUIC is refused",
-        "rules: 1 of 2 have selected connections\n",
+        "rules: 1 of 2 have selected connections, the default 56\n",
         "  calls    12     34\n",
         "  lte   up     10.0 MB",
     ] {

@@ -40,7 +40,7 @@ pub(super) fn render(status: &Status, before: Option<&Status>, socket: Option<&P
         ));
     }
     links(&mut text, &status.links);
-    rules(&mut text, &status.rules);
+    rules(&mut text, &status.rules, status.default_flows_total);
     let span = Span::between(before, status);
     for session in &status.sessions {
         one_session(&mut text, session, &span);
@@ -108,19 +108,18 @@ fn state(text: &str) -> Cell {
     }
 }
 
-/// Rules that have selected connections.
-fn rules(text: &mut String, rules: &[RuleStatus]) {
+/// Rules that have selected connections, and the number of the others where there is a policy.
+fn rules(text: &mut String, rules: &[RuleStatus], others: Option<u64>) {
     let selected = rules.iter().filter(|rule| rule.flows_total > 0);
     let rows = selected.map(|rule| {
         let (line, flows) = (rule.line.to_string(), rule.flows_total.to_string());
         vec![rule.name.as_str().into(), line.into(), flows.into()]
     });
     let rows: Vec<Vec<Cell>> = rows.collect();
-    if !rules.is_empty() {
-        let count = rules.len();
+    if let Some(others) = others {
+        let (used, count) = (rows.len(), rules.len());
         text.push_str(&format!(
-            "\nrules: {} of {count} have selected connections\n",
-            rows.len()
+            "\nrules: {used} of {count} have selected connections, the default {others}\n"
         ));
     }
     if !rows.is_empty() {
