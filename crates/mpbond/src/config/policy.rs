@@ -1,12 +1,14 @@
 //! Policies from files.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use mpbond_policy::{MAX_FILE_BYTES, Policy};
+use nix::unistd::{getegid, geteuid, getgroups};
 
 use super::file;
 use super::source::ConfigError;
@@ -44,9 +46,7 @@ impl PolicySource {
             Ok(Some(text)) => text,
             Ok(None) => return Err(unreadable(&"there is no such file")),
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                let advice = "a primary that runs reads it only in the folder of its \
-                              configuration, or where it was when the primary started";
-                return Err(unreadable(&format_args!("{e}; {advice}")));
+                return Err(unreadable(&format_args!("{e}{}", reason(path))));
             }
             Err(e) => return Err(unreadable(&e)),
         };
@@ -69,6 +69,37 @@ impl PolicySource {
     }
 }
 
+/// Reason for which the kernel refuses to open a file, if it can be seen.
+fn reason(path: &Path) -> String {
+    let Ok(meta) = fs::metadata(path) else {
+        return String::new();
+    };
+    let user = geteuid().as_raw();
+    let mut groups: Vec<u32> = getgroups().into_iter().flatten().map(u32::from).collect();
+    groups.push(getegid().as_raw());
+    match permits((meta.uid(), meta.gid(), meta.mode()), user, &groups) {
+        // A program with a sandbox.
+        true => "; a primary that runs reads it only in the folder of its configuration, or where \
+                 it was when the primary started"
+            .to_owned(),
+        false => format!(
+            "; it belongs to user {} and has mode {:03o}: make it readable for user {user}",
+            meta.uid(),
+            meta.mode() & 0o777
+        ),
+    }
+}
+
+/// Whether a file of this owner, group and mode may be read.
+fn permits((owner, group, mode): (u32, u32, u32), user: u32, groups: &[u32]) -> bool {
+    let bit = match () {
+        () if owner == user => 0o400,
+        () if groups.contains(&group) => 0o040,
+        () => 0o004,
+    };
+    mode & bit != 0
+}
+
 /// A time zone of the system by its name, which is a relative path without "..".
 fn zone(name: &str) -> Option<TimeZone> {
     let read = || -> io::Result<Vec<u8>> {
@@ -78,4 +109,27 @@ fn zone(name: &str) -> Option<TimeZone> {
         Ok(bytes)
     };
     TimeZone::tzif(name, &read().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_group_and_mode_permit_reading() {
+        for (owner, group, mode, expected) in [
+            (0, 0, 0o600, false),
+            (7, 0, 0o600, true),
+            (7, 9, 0o044, false),
+            (0, 9, 0o640, true),
+            (0, 9, 0o604, false),
+            (0, 0, 0o604, true),
+        ] {
+            assert_eq!(
+                permits((owner, group, mode), 7, &[8, 9]),
+                expected,
+                "{mode:o}"
+            );
+        }
+    }
 }
