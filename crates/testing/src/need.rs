@@ -42,12 +42,14 @@ pub enum Need {
     Promtool,
     /// The program `man`.
     Man,
+    /// The time zones of the system.
+    Zones,
     /// A machine with time left for links that are played in real time.
     Idle,
 }
 
 impl Need {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -64,6 +66,7 @@ impl Need {
         Self::Tbf,
         Self::Promtool,
         Self::Man,
+        Self::Zones,
         Self::Idle,
     ];
 
@@ -86,6 +89,7 @@ impl Need {
             Self::Tbf => "tbf",
             Self::Promtool => "promtool",
             Self::Man => "man",
+            Self::Zones => "zones",
             Self::Idle => "idle",
         }
     }

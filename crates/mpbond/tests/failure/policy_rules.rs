@@ -2,7 +2,7 @@
 //! connections without the proxy.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -100,7 +100,11 @@ fn rule(condition: &str, set: &str) -> String {
 const INTERACTIVE: &str = "{ class = \"interactive\" }";
 
 /// A control group of this test's own, of an application `org.example.A`.
-struct Group(PathBuf);
+struct Group {
+    folder: PathBuf,
+    /// The group in which this process was before.
+    before: PathBuf,
+}
 
 impl Group {
     /// None where control groups of version 2 cannot be made here.
@@ -111,30 +115,49 @@ impl Group {
             let place = fields.next()?;
             (fields.next() == Some("cgroup2")).then_some(place)
         });
+        let root = Path::new(places.next()?);
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let name = format!("app-x-org.example.A-{}.scope", std::process::id());
-        let folder = Path::new(places.next()?).join(name);
+        Self::at(root.join(name), root.join(own))
+    }
+
+    fn at(folder: PathBuf, before: PathBuf) -> Option<Self> {
         fs::create_dir(&folder).ok()?;
-        Some(Self(folder))
+        Some(Self { folder, before })
     }
 
     fn name(&self) -> &str {
-        self.0.file_name().unwrap().to_str().unwrap()
+        self.folder.file_name().unwrap().to_str().unwrap()
     }
 
     /// Makes something while this process is in the group.
     fn inside<T>(&self, make: impl FnOnce() -> T) -> T {
-        let process = std::process::id().to_string();
-        fs::write(self.0.join("cgroup.procs"), &process).unwrap();
-        let made = make();
-        let above = self.0.parent().unwrap();
-        fs::write(above.join("cgroup.procs"), &process).unwrap();
-        made
+        enter(&self.folder).unwrap();
+        let _back = Back(&self.before);
+        make()
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Moves this process to the group of a folder.
+fn enter(group: &Path) -> io::Result<()> {
+    let process = std::process::id().to_string();
+    fs::write(group.join("cgroup.procs"), process)
+}
+
+/// Moves this process back to this group in the end, also after a panic.
+struct Back<'a>(&'a Path);
+
+impl Drop for Back<'_> {
+    fn drop(&mut self) {
+        let back = enter(self.0);
+        assert!(back.is_ok() || thread::panicking(), "{back:?}");
     }
 }
 
@@ -306,8 +329,7 @@ fn control_groups_select(bond: &Bond, to: SocketAddr) {
     class_is(bond, socket(), to, "bulk", "another group");
     // Its path may be used for a minute: that of another one was never looked for.
     let name = group.name().replace("org.example.A", "org.example.B");
-    let gone = Group(group.0.with_file_name(&name));
-    fs::create_dir(&gone.0).unwrap();
+    let gone = Group::at(group.folder.with_file_name(&name), group.before.clone()).unwrap();
     apply(bond, &rule(&format!("cgroup = \"/{name}\""), INTERACTIVE));
     let left = gone.inside(socket);
     drop(gone);
