@@ -4,31 +4,15 @@
 //!
 //! The kernel names the DSCP of sockets of this host. Clients on other hosts have none.
 
-use mpbond_intercept::{self as intercept, Intercepted};
-use mpbond_net::sock_diag::SocketOwner;
+use mpbond_intercept::Intercepted;
 use mpbond_policy::{Class, Origin};
 use mpbond_session::StreamClass;
 
-use super::dscp;
+use super::claims::{by_dscp, claimed};
 use super::identity::Identity;
 use super::rules::Ruling;
 use super::state::Primary;
 use crate::driver::ClassWatch;
-
-/// The class that a client claims.
-pub(super) fn claimed(connection: &Intercepted, owner: Option<SocketOwner>) -> Option<Class> {
-    match connection.intent().class {
-        Some(class) => Some(asked(class)),
-        None => owner.and_then(by_dscp),
-    }
-}
-
-/// The class that a program claims by the DSCP of its socket. A code point of bulk data is that of
-/// all programs that set none.
-fn by_dscp(owner: SocketOwner) -> Option<Class> {
-    let class = owner.dscp().map(dscp::class);
-    class.filter(|class| *class != Class::Bulk)
-}
 
 /// The class of a client's stream, and the look-ups by which it follows the client's DSCP.
 pub(super) fn of(
@@ -51,16 +35,6 @@ pub(super) fn of(
         ClassWatch::new(primary.clock.now(), look)
     });
     (stream(class), watch)
-}
-
-/// An interceptor's class in the policy's type.
-fn asked(class: intercept::Class) -> Class {
-    match class {
-        intercept::Class::Realtime => Class::Realtime,
-        intercept::Class::Interactive => Class::Interactive,
-        intercept::Class::Bulk => Class::Bulk,
-        intercept::Class::Background => Class::Background,
-    }
 }
 
 /// A policy's class in the session's type.

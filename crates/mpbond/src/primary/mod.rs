@@ -6,6 +6,7 @@
 
 mod actions;
 mod carried_families;
+mod claims;
 mod classes;
 mod clients;
 mod confirmed;

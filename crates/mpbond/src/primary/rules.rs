@@ -6,7 +6,7 @@ use mpbond_intercept::{Intercepted, Via};
 use mpbond_policy::{Class, Origin, Verdict};
 use tracing::{debug, info};
 
-use super::classes::claimed;
+use super::claims::claimed;
 use super::identity::Identity;
 use super::reach::Reach;
 use super::server_name::server_name;
