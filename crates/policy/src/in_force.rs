@@ -9,14 +9,6 @@ use crate::treatment::{Multipath, Paths, Permission, Treatment};
 /// Reason for which a key is refused.
 const NOT_YET: &str = "not in force yet: mpbond would not apply it; leave it out";
 
-/// Conditions on facts that no daemon finds out.
-const CONDITIONS: [(&str, &str); 4] = [
-    ("metered", "rule.metered"),
-    ("roaming", "rule.roaming"),
-    ("battery", "rule.battery"),
-    ("charging", "rule.charging"),
-];
-
 impl Policy {
     /// Checks that the daemons apply everything that the policy says.
     ///
@@ -34,11 +26,9 @@ impl Policy {
                 return refused(place, &format!("{prefix}.{key}"));
             }
         }
-        for rule in &self.rules {
-            let mut keys = CONDITIONS.iter();
-            if let Some((_, key)) = keys.find(|(key, _)| rule.has(key)) {
-                return refused(rule.place, key);
-            }
+        // No daemon finds these facts out.
+        if let Some((place, key)) = self.rules.iter().find_map(|rule| rule.on_device) {
+            return refused(place, key);
         }
         match self.links.values().map(|link| link.place).min() {
             Some(place) => refused(place, "link"),

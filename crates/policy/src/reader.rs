@@ -272,14 +272,27 @@ impl Reader<'_> {
             time,
             set,
         } = rule.into_inner();
+        let starts = [
+            ("rule.metered", metered.as_ref().map(Spanned::span)),
+            ("rule.roaming", roaming.as_ref().map(Spanned::span)),
+            ("rule.battery", battery.as_ref().map(Spanned::span)),
+            ("rule.charging", charging.as_ref().map(Spanned::span)),
+        ];
+        let starts = starts
+            .into_iter()
+            .filter_map(|(key, span)| Some((self.source.place(span?.start), key)));
+        let on_device = starts.min();
         let conditions: Vec<Condition> = [
             numbers(port, |port| port.0).map(Condition::Port),
             numbers(uid, |uid| uid.0).map(Condition::Uid),
             numbers(dscp, |dscp| dscp.0).map(Condition::Dscp),
-            metered.map(Condition::Metered),
-            roaming.map(Condition::Roaming),
-            charging.map(Condition::Charging),
-            battery.map(|Text(levels)| Condition::Battery(Intervals::new([levels.0]))),
+            metered.map(|is| Condition::Metered(is.into_inner())),
+            roaming.map(|is| Condition::Roaming(is.into_inner())),
+            charging.map(|is| Condition::Charging(is.into_inner())),
+            battery.map(|levels| {
+                let Text(levels) = levels.into_inner();
+                Condition::Battery(Intervals::new([levels.0]))
+            }),
             list(ip).map(|nets| Condition::Ip(Addresses::new(&nets))),
             list(source).map(|nets| Condition::Source(Addresses::new(&nets))),
             list(app).map(|apps| Condition::App(Apps::new(apps))),
@@ -301,6 +314,7 @@ impl Reader<'_> {
             name: name.into_inner().0.0,
             place: self.source.place(span.start),
             conditions,
+            on_device,
             action: self.action(set.into_inner(), set_span, "rule.set")?,
             action_place,
         })

@@ -527,10 +527,14 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
             set("{ class = \"bulk\", budget = { bytes = \"1 GB\", zone = \"UTC\" } }"),
             "5: rule.set.budget",
         ),
-        (when("metered = true"), "2: rule.metered"),
-        (when("roaming = false"), "2: rule.roaming"),
-        (when("battery = \"< 20%\""), "2: rule.battery"),
-        (when("port = 1\ncharging = true"), "2: rule.charging"),
+        (when("metered = true"), "4: rule.metered"),
+        (when("roaming = false"), "4: rule.roaming"),
+        (when("battery = \"< 20%\""), "4: rule.battery"),
+        (when("port = 1\ncharging = true"), "5: rule.charging"),
+        (
+            when("battery = \"< 20%\"\nmetered = true"),
+            "4: rule.battery",
+        ),
         (
             "\n\n[[link]]\nname = \"wifi\"\ncost = 1\n".to_owned(),
             "3: link",
