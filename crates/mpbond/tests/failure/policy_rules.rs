@@ -31,6 +31,11 @@ fn socket() -> Socket {
 
 /// Connects over SOCKS5; the code of a refusal.
 fn connect(bond: &Bond, socket: Socket, to: SocketAddr) -> Result<TcpStream, u8> {
+    answer(ask(bond, socket, to))
+}
+
+/// Asks for a connection over SOCKS5.
+fn ask(bond: &Bond, socket: Socket, to: SocketAddr) -> TcpStream {
     socket.connect(&bond.socks5.into()).unwrap();
     let mut tcp = TcpStream::from(socket);
     tcp.set_read_timeout(Some(WITHIN)).unwrap();
@@ -41,6 +46,11 @@ fn connect(bond: &Bond, socket: Socket, to: SocketAddr) -> Result<TcpStream, u8>
     };
     let request = [&[5, 1, 0, 1], &ip.octets()[..], &port].concat();
     tcp.write_all(&request).unwrap();
+    tcp
+}
+
+/// The answer to [`ask`].
+fn answer(mut tcp: TcpStream) -> Result<TcpStream, u8> {
     let mut reply = [0; 10];
     tcp.read_exact(&mut reply).unwrap();
     match reply[1] {
@@ -263,12 +273,13 @@ fn clients_that_wait_have_the_policy_of_the_end_of_their_wait(
             let status = bond.status("primary").unwrap();
             status.sessions.iter().all(|s| s.subflows.is_empty())
         });
-        let answer = thread::scope(|scope| {
-            let client = scope.spawn(|| connect(bond, socket(), to).map(drop));
-            apply(bond, "[policy]\ndefault = \"refuse\"\n");
-            client.join().unwrap()
-        });
-        match answer {
+        let client = ask(bond, socket(), to);
+        // The primary has seen the client before it answers both questions.
+        for _ in 0..2 {
+            bond.status("primary").unwrap();
+        }
+        apply(bond, "[policy]\ndefault = \"refuse\"\n");
+        match answer(client).map(drop) {
             Err(PROXY_LOST) => {}
             answer => return assert_eq!(answer, Err(2)),
         }
