@@ -248,8 +248,9 @@ impl Reload for ProxyConfig {
 /// Sentence about a key of a primary in its reference; empty where a change needs a restart.
 pub(super) fn of_primary(header: &str, key: &str) -> &'static str {
     match (header, key) {
-        ("[[path]]" | "[[helper]]" | "[[helper.pipe]]", _)
-        | ("", "on_proxy_loss" | "policy") => APPLIED,
+        ("[[path]]" | "[[helper]]" | "[[helper.pipe]]", _) | ("", "on_proxy_loss" | "policy") => {
+            APPLIED
+        }
         _ => "",
     }
 }
