@@ -41,4 +41,5 @@ mod rate_limited_log;
 mod revocation;
 mod sleep;
 mod stop;
+mod task;
 mod upgrade;

@@ -81,7 +81,7 @@ impl<K: Hash + Eq + Copy + 'static> NameService<K> {
         let place = Place::take(&self.streams, session)?;
         let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
         let (resolver, write_within) = (Rc::clone(&self.resolver), self.write_within);
-        tokio::task::spawn_local(async move {
+        crate::task::spawn_local(async move {
             let _place = place;
             let answered = answer_all(&resolver, session, servers, ours, write_within);
             if let Err(e) = answered.await {

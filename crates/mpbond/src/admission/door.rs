@@ -90,7 +90,7 @@ impl Door {
         let door = Rc::clone(self);
         let number = admitted.number;
         let visitor = Visitor { door, number };
-        let task = tokio::task::spawn_local(serve(tcp, from, visitor));
+        let task = crate::task::spawn_local(serve(tcp, from, visitor));
         self.tasks.borrow_mut().insert(number, task.abort_handle());
     }
 

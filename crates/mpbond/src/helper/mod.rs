@@ -116,7 +116,7 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     let announcement = helper.announcement().map(Rc::new);
     if let Some(announcement) = announcement.clone() {
         let helper = Rc::clone(&helper);
-        tokio::task::spawn_local(async move {
+        crate::task::spawn_local(async move {
             loop {
                 tokio::time::sleep(NONCE_LIFE).await;
                 helper.announce(&announcement);
@@ -132,9 +132,9 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
             }
         }
     };
-    tokio::task::spawn_local(revocation::watch(trusted, revoked));
+    crate::task::spawn_local(revocation::watch(trusted, revoked));
     let moved = Rc::clone(&helper);
-    tokio::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
+    crate::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
     // Before another process hears that this one is ready.
     let mut stop = {
         let reloader = Rc::clone(&reloader);
@@ -154,7 +154,7 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
             }
             budget.load_again().context("monthly budget")?;
         }
-        tokio::task::spawn_local(budget.keep());
+        crate::task::spawn_local(budget.keep());
     }
     let door = Door::new(OPENINGS, helper.clock.clone());
     let serve = {
@@ -179,7 +179,7 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     if let Some(successor) = successor {
         own.status.hand_over();
         // It receives until the end of this process, which is the end of the connection.
-        tokio::task::spawn_local(passing::receive(successor, door, serve));
+        crate::task::spawn_local(passing::receive(successor, door, serve));
         // Two processes cannot keep one account.
         if helper.budget.is_none() {
             tokio::select! {

@@ -114,7 +114,7 @@ impl Names {
             ProxyAddress::At(_) => None,
         });
         let look_ups: Vec<_> = hosts
-            .map(|host| tokio::task::spawn_local(Rc::clone(&self).renew(host)))
+            .map(|host| crate::task::spawn_local(Rc::clone(&self).renew(host)))
             .collect();
         let all = async {
             for look_up in look_ups {

@@ -37,7 +37,7 @@ pub async fn start<F: Future<Output = Status> + 'static>(
     status: impl Fn() -> F + 'static,
 ) {
     if let Some(listener) = listen(address).await {
-        tokio::task::spawn_local(serve(listener, status));
+        crate::task::spawn_local(serve(listener, status));
     }
 }
 
@@ -70,7 +70,7 @@ pub async fn serve<F: Future<Output = Status> + 'static>(
             }
         };
         let status = Rc::clone(&status);
-        tokio::task::spawn_local(async move {
+        crate::task::spawn_local(async move {
             let _permit = permit;
             let service = service_fn(move |request| {
                 let status = Rc::clone(&status);

@@ -86,7 +86,7 @@ impl Primary {
             return self.ask_relay_to(addresses, link, request, purpose);
         }
         let primary = Rc::clone(self);
-        tokio::task::spawn_local(async move {
+        crate::task::spawn_local(async move {
             let addresses = primary.proxy_addresses(link).await;
             primary.ask_relay_to(addresses, link, request, purpose);
         });

@@ -70,7 +70,7 @@ pub(super) fn start(primary: &Rc<Primary>, link: LinkId, connection: Connection)
     let Connection { channel, address } = connection;
     let (requests, received) = mpsc::unbounded_channel();
     let attend = attend(Rc::clone(primary), link, channel, received);
-    let task = tokio::task::spawn_local(attend).abort_handle();
+    let task = crate::task::spawn_local(attend).abort_handle();
     let control = Control::new(address, requests, task);
     primary.controls.borrow_mut().insert(link, control);
 }

@@ -30,7 +30,7 @@ pub(super) fn start(primary: &Rc<Primary>, dial: DialId, target: Target) {
         Target::Proxy { .. } | Target::Control { .. } => None,
     };
     let run = run(Rc::clone(primary), dial, target, ticket);
-    let task = tokio::task::spawn_local(run).abort_handle();
+    let task = crate::task::spawn_local(run).abort_handle();
     primary.dials.borrow_mut().insert(dial, task);
 }
 

@@ -80,7 +80,7 @@ pub(super) fn start(
     let (calls, mut called) = mpsc::unbounded_channel::<Call>();
     let (primary, here) = (Rc::clone(primary), Arc::clone(resolvers_here));
     let service = Rc::new(names::NameService::new(&primary.resolver));
-    tokio::task::spawn_local(async move {
+    crate::task::spawn_local(async move {
         // As long as the stub.
         let _busy = Rc::clone(&primary.busy);
         while let Some((to, answer)) = called.recv().await {
@@ -92,7 +92,7 @@ pub(super) fn start(
             }
             let (primary, here) = (Rc::clone(&primary), Arc::clone(&here));
             let service = Rc::clone(&service);
-            tokio::task::spawn_local(async move {
+            crate::task::spawn_local(async move {
                 let dialled = match usable_session(&primary).await {
                     Some(driver) => dial(&primary, &driver, &to, of_proxy),
                     None => without_proxy(&primary, &service, &here, &to).await,
@@ -162,7 +162,7 @@ fn join(
     mut resolver: impl AsyncRead + AsyncWrite + Unpin + 'static,
 ) {
     let primary = Rc::clone(primary);
-    tokio::task::spawn_local(async move {
+    crate::task::spawn_local(async move {
         // Errors show at the stub.
         tokio::select! {
             _ = copy_bidirectional(&mut ours, &mut resolver) => {}

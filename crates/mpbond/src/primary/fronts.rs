@@ -83,12 +83,12 @@ pub(super) fn open(
 /// are not carried.
 pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family>) {
     let primary = Rc::clone(primary);
-    tokio::task::spawn_local(async move {
+    crate::task::spawn_local(async move {
         let _busy = Rc::clone(&primary.busy);
         let mut handed_over = primary.handed_over.subscribe();
         let begin = |connection| {
             let (primary, busy) = (Rc::clone(&primary), Rc::clone(&primary.busy));
-            tokio::task::spawn_local(async move {
+            crate::task::spawn_local(async move {
                 serve(primary, connection).await;
                 drop(busy);
             });

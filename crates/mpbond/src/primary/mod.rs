@@ -142,17 +142,17 @@ async fn serve(
         let entered = plan.enter();
         primary.sandboxed.replace(Some(entered));
     }
-    let sessions = tokio::task::spawn_local(session::run(Rc::clone(&primary)));
-    tokio::task::spawn_local(actions::keep_time(Rc::clone(&primary)));
+    let sessions = crate::task::spawn_local(session::run(Rc::clone(&primary)));
+    crate::task::spawn_local(actions::keep_time(Rc::clone(&primary)));
     if primary.config.transparent.is_some() {
-        tokio::task::spawn_local(families::watch_own(Rc::clone(&primary)));
+        crate::task::spawn_local(families::watch_own(Rc::clone(&primary)));
     }
     let moved = Rc::clone(&primary);
-    tokio::task::spawn_local(addresses::watch(move |own| {
+    crate::task::spawn_local(addresses::watch(move |own| {
         moved.manage(|m, now| m.handle_addresses(now, own));
     }));
     let slept = Rc::clone(&primary);
-    tokio::task::spawn_local(sleep::watch(move |span| {
+    crate::task::spawn_local(sleep::watch(move |span| {
         slept.manage(|m, now| m.handle_slept(now, span));
     }));
     primary.carry_out();
@@ -173,7 +173,7 @@ async fn serve(
         interception.serve(&primary);
     }
     let metrics = own.metrics.map(|listener| {
-        tokio::task::spawn_local(metrics::serve(listener, status.clone())).abort_handle()
+        crate::task::spawn_local(metrics::serve(listener, status.clone())).abort_handle()
     });
     let successor = tokio::select! {
         () = own.status.serve(status, || reloader.reload()) => None,

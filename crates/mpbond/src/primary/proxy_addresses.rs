@@ -68,7 +68,7 @@ impl Primary {
                     ProxyAddress::Name { host, .. } => Some(host),
                     ProxyAddress::At(_) => None,
                 })
-                .map(|host| tokio::task::spawn_local(Rc::clone(self).look_up(link, host)))
+                .map(|host| crate::task::spawn_local(Rc::clone(self).look_up(link, host)))
                 .collect();
             let all = async {
                 for look_up in look_ups {

@@ -65,7 +65,7 @@ pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
             warn!(%to, "the proxy does not answer: connection goes direct, over one path");
             primary.direct.update(|n| n + 1);
             let (resolver, busy) = (Rc::clone(&primary.resolver), Rc::clone(&primary.busy));
-            tokio::task::spawn_local(async move {
+            crate::task::spawn_local(async move {
                 direct(resolver, connection, to, reach).await;
                 drop(busy);
             });

@@ -40,7 +40,7 @@ pub(super) fn start(
         return;
     }
     add(primary, &driver);
-    tokio::task::spawn_local(keep(Rc::clone(primary), driver, notices));
+    crate::task::spawn_local(keep(Rc::clone(primary), driver, notices));
 }
 
 /// Keeps a session that was lost until applications have read what had arrived completely. Without
@@ -53,7 +53,7 @@ pub(super) fn outlive(
     if driver.has_rest() {
         add(primary, &driver);
     }
-    tokio::task::spawn_local(finish(Rc::clone(primary), driver, notices));
+    crate::task::spawn_local(finish(Rc::clone(primary), driver, notices));
 }
 
 /// Adds a session to those that are kept. Where there are too many, the oldest one that has ended

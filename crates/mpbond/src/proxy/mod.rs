@@ -171,10 +171,10 @@ async fn serve(
         move || workers.iter().for_each(|w| w.order(Order::Revoke))
     };
     let trusted = TrustFile::beside(&proxy.config.identity).path().to_owned();
-    tokio::task::spawn_local(revocation::watch(trusted, revoked));
+    crate::task::spawn_local(revocation::watch(trusted, revoked));
     let moved = Arc::clone(&proxy);
-    tokio::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
-    tokio::task::spawn_local(give_back(proxy.memory.clone()));
+    crate::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
+    crate::task::spawn_local(give_back(proxy.memory.clone()));
     let successor = {
         let mut serving = std::pin::pin!(own.status.serve(status, || reloader.reload()));
         let successor = tokio::select! {
@@ -198,7 +198,7 @@ async fn serve(
     };
     if let Some(successor) = successor {
         own.status.hand_over();
-        tokio::task::spawn_local(passing::receive(successor, door, serve));
+        crate::task::spawn_local(passing::receive(successor, door, serve));
         let all = async {
             drain(&workers, reloader.get(|c| c.drain)).await;
             if let Some(before) = own.predecessor {

@@ -220,7 +220,7 @@ impl Work {
                 Ok(driver) => Some(driver),
                 Err(e) => {
                     self.refused(&tls.peer_id(), "session", &e);
-                    tokio::task::spawn_local(refuse(tls, e));
+                    crate::task::spawn_local(refuse(tls, e));
                     return;
                 }
             },
@@ -283,7 +283,7 @@ impl Work {
         }
         self.drivers.borrow_mut().insert(id, driver.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
-        tokio::task::spawn_local(Rc::clone(self).attend(id, driver.clone(), notices));
+        crate::task::spawn_local(Rc::clone(self).attend(id, driver.clone(), notices));
         Ok(driver)
     }
 
@@ -331,7 +331,7 @@ impl Work {
                     let (resolver, overloaded) =
                         (Rc::clone(&self.resolver), Rc::clone(&self.overloaded));
                     let work = Rc::clone(&self);
-                    tokio::task::spawn_local(async move {
+                    crate::task::spawn_local(async move {
                         match dial::dial(&proxy, &resolver, peer, &destination).await {
                             Ok(tcp) => driver.attach(stream, Tcp::new(tcp)),
                             Err(NotReached { code, why }) => {

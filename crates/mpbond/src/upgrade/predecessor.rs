@@ -138,7 +138,7 @@ impl Predecessor {
             ),
         }
         let (line, ended, process) = (Rc::clone(&self.line), self.ended.clone(), self.process);
-        tokio::task::spawn_local(async move {
+        crate::task::spawn_local(async move {
             // It sends nothing more: this is its end.
             while let Ok(Some(_)) = line.receive().await {}
             info!(process, "the old process has ended");
