@@ -118,6 +118,7 @@ mod handshake;
 mod ids;
 pub mod pad;
 mod path_bytes;
+mod path_set;
 mod range_set;
 pub mod scheduler;
 mod session;
@@ -125,6 +126,7 @@ mod signal;
 mod stats;
 mod stream;
 mod subflow;
+mod treatment;
 pub mod wire;
 
 pub use class::StreamClass;
@@ -137,10 +139,13 @@ pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};
 pub use path_bytes::PathBytes;
+pub use path_set::{PathNumber, PathSet};
 pub use scheduler::SchedulerKind;
 pub use session::{
-    Event, IDLE_LONG, OpenError, Read, Session, SubflowError, Transmit, close_record,
+    Event, IDLE_LONG, OpenError, Read, Session, SubflowError, Transmit, TreatmentError,
+    close_record,
 };
 pub use stats::{SessionStats, StreamShare, StreamStats, SubflowState, SubflowStats};
 pub use subflow::SubflowSetup;
+pub use treatment::Treatment;
 pub use wire::{Capabilities, Destination, Families, Limits, PathLabel, Role};

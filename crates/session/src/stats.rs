@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Destination, HelperId, ResetCode, StreamClass, StreamId, SubflowId};
+use crate::{Destination, HelperId, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
 
 /// Bytes of a session since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +99,10 @@ pub struct StreamStats {
     pub destination: Option<Destination>,
     /// Traffic class.
     pub class: StreamClass,
+    /// Order among streams that would be served in turn: higher ones first.
+    pub priority: u8,
+    /// Paths that may carry it.
+    pub paths: PathSet,
     /// When it was opened here.
     pub opened: Timestamp,
     /// When its first byte arrived.

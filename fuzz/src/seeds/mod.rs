@@ -168,6 +168,7 @@ fn path() -> PathLabel {
         helper: Some(HelperId(2)),
         role: Role::Backup,
         name: "tablet".to_owned(),
+        number: None,
     }
 }
 
@@ -197,7 +198,7 @@ fn join() -> Frame {
 fn open() -> Frame {
     Frame::Open {
         stream: StreamId(0),
-        class: StreamClass::Interactive,
+        treatment: StreamClass::Interactive.into(),
         max_stream_data: 1 << 20,
         destination: Destination::Name {
             host: "origin.test".to_owned(),
@@ -246,7 +247,7 @@ fn session_frames() -> Vec<Frame> {
     let addresses: [SocketAddr; 2] = [([192, 0, 2, 1], 80).into(), ([0; 16], 443).into()];
     let at = |address| Frame::Open {
         stream: StreamId(4),
-        class: StreamClass::Bulk,
+        treatment: StreamClass::Bulk.into(),
         max_stream_data: 1,
         destination: Destination::Addr(address),
         confirm: false,

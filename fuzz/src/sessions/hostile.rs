@@ -233,7 +233,7 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
         }
         4 => Frame::Open {
             stream: stream(choices),
-            class: StreamClass::Bulk,
+            treatment: StreamClass::Bulk.into(),
             max_stream_data: number(choices),
             destination: Destination::Name {
                 host: "x".repeat(usize::from(choices.octet()).max(1)),
@@ -305,7 +305,7 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
             5 => Frame::Class {
                 stream: stream(choices),
                 change: number(choices),
-                class: StreamClass::IN_ORDER[usize::from(choices.octet() & 3)],
+                treatment: StreamClass::IN_ORDER[usize::from(choices.octet() & 3)].into(),
             },
             3 => Frame::Extension {
                 kind: FrameType(FrameType::EXTENSIONS.0 | choices.octet()),

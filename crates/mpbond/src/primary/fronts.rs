@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use mpbond_intercept::dns::Family;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Reception, Refusal};
-use mpbond_session::OpenError;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
@@ -209,7 +208,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
             rescue::watch(&primary, stream, asked, is_repeatable, reach);
         }
         // The client was told that it is connected. Dropping its socket resets it.
-        Err(e @ (OpenError::Limit | OpenError::Closed)) => {
+        Err(e) => {
             warn!(%peer, %to, error = %e, "connection reset");
         }
     }

@@ -124,7 +124,7 @@ fn primary(bond: &Bond, to: SocketAddr) {
         };
         let open = Frame::Open {
             stream: StreamId(0),
-            class: StreamClass::Bulk,
+            treatment: StreamClass::Bulk.into(),
             max_stream_data: 1 << 20,
             destination: Destination::Name {
                 host: NAME.to_owned(),

@@ -4,27 +4,29 @@ use bytes::Bytes;
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::error::OpenError;
+use super::error::{OpenError, TreatmentError};
 use super::event::{Event, Read};
 use super::flow::Flow;
 use super::timer::Timer;
 use crate::signal::Signal;
 use crate::stream::{STALLED_WINDOW_BYTES, Stream};
+use crate::treatment::Treatment;
 use crate::wire::{Destination, FrameType};
-use crate::{ResetCode, StreamClass, StreamId};
+use crate::{PathSet, ResetCode, StreamId};
 
 impl Session {
     /// Client: opens a stream. Bytes may be written at once; they travel with the OPEN.
     ///
     /// # Errors
-    /// [`OpenError::Limit`] at the peer's limit, [`OpenError::Closed`] when the session is over.
+    /// [`OpenError::Limit`] at the peer's limit, [`OpenError::Closed`] when the session is over,
+    /// [`OpenError::Treatment`] where the peer does not [keep paths](Self::keeps_paths).
     pub fn open(
         &mut self,
         now: Timestamp,
         destination: Destination,
-        class: StreamClass,
+        treatment: impl Into<Treatment>,
     ) -> Result<StreamId, OpenError> {
-        self.open_as(now, destination, class, false)
+        self.open_as(now, destination, treatment.into(), false)
     }
 
     /// Client: opens a stream, and asks whether its destination is reached:
@@ -37,15 +39,30 @@ impl Session {
         &mut self,
         now: Timestamp,
         destination: Destination,
-        class: StreamClass,
+        treatment: impl Into<Treatment>,
     ) -> Result<StreamId, OpenError> {
-        self.open_as(now, destination, class, true)
+        self.open_as(now, destination, treatment.into(), true)
     }
 
     /// Client: whether the peer is known to answer [`open_confirmed`](Self::open_confirmed).
     pub fn confirms(&self) -> bool {
         let peer = self.identity.peer.as_ref();
         peer.is_some_and(|p| p.frame_types.contains(FrameType::CONNECTED))
+    }
+
+    /// Client: whether the peer is known to keep streams to their sets of paths.
+    pub fn keeps_paths(&self) -> bool {
+        let peer = self.identity.peer.as_ref();
+        peer.is_some_and(|p| p.keeps_paths)
+    }
+
+    /// # Errors
+    /// The session cannot keep streams to these paths.
+    pub(super) fn check_paths(&self, paths: PathSet) -> Result<(), TreatmentError> {
+        if !paths.is_all() && !self.keeps_paths() {
+            return Err(TreatmentError::NoPathSets);
+        }
+        Ok(())
     }
 
     /// Server: the destination of a stream is reached. The client is told if it has asked.
@@ -67,7 +84,7 @@ impl Session {
         &mut self,
         now: Timestamp,
         destination: Destination,
-        class: StreamClass,
+        treatment: Treatment,
         confirmed: bool,
     ) -> Result<StreamId, OpenError> {
         if self.identity.lost || self.identity.going_away {
@@ -76,8 +93,10 @@ impl Session {
         if self.streams_left() == 0 {
             return Err(OpenError::Limit);
         }
+        self.check_paths(treatment.paths)
+            .map_err(OpenError::Treatment)?;
         let window = self.flow.new_stream_window(&self.streams);
-        let mut s = Stream::new(class, Some(destination), now, window);
+        let mut s = Stream::new(treatment.bounded(), Some(destination), now, window);
         s.opening.unconfirmed = confirmed;
         s.opening.wanted = true;
         s.opening.unacked = true;

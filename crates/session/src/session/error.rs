@@ -14,6 +14,17 @@ pub enum OpenError {
     /// The session is lost, or the peer is shutting down.
     #[error("the session takes no new streams")]
     Closed,
+    /// The session cannot give the stream this treatment.
+    #[error(transparent)]
+    Treatment(TreatmentError),
+}
+
+/// A treatment that the session cannot give a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum TreatmentError {
+    /// The peer does not announce that it keeps sets of paths.
+    #[error("the proxy does not keep streams to the paths that they may use; update it")]
+    NoPathSets,
 }
 
 /// A subflow misbehaved and was closed.

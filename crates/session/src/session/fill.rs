@@ -307,7 +307,7 @@ impl Session {
             s.recv.grant_wanted = false;
             Frame::Open {
                 stream: id,
-                class: s.class,
+                treatment: s.treatment,
                 max_stream_data: s.recv.granted,
                 destination,
                 confirm: s.opening.unconfirmed,

@@ -53,6 +53,7 @@ impl Session {
             helper: s.helper,
             role: s.role,
             name: s.name.clone(),
+            number: s.path,
         };
         match (&self.identity.key, self.identity.id) {
             (Some(key), Some(session)) => Frame::MpJoin {
@@ -75,7 +76,7 @@ impl Session {
     ///
     /// # Errors
     /// A wrong proof, a number used before, or too many subflows: close the connection with the
-    /// code. Name, helper and role are taken from the hello.
+    /// code. Name, helper, path number and role are taken from the hello.
     pub fn accept_subflow(
         &mut self,
         now: Timestamp,
@@ -148,6 +149,7 @@ impl Session {
         let setup = SubflowSetup {
             name: path.name.clone(),
             helper: path.helper,
+            path: path.number,
             role: path.role,
             ..setup
         };

@@ -53,7 +53,7 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-pub use error::{OpenError, SubflowError, close_record};
+pub use error::{OpenError, SubflowError, TreatmentError, close_record};
 pub use event::{Event, Read, Transmit};
 pub use health::IDLE_LONG;
 
@@ -301,7 +301,7 @@ impl Session {
         let mut open = StreamClass::IN_ORDER.map(|_| 0);
         for stream in self.streams.values() {
             let of_class = StreamClass::IN_ORDER.iter().zip(&mut open);
-            of_class.for_each(|(class, n)| *n += u64::from(*class == stream.class));
+            of_class.for_each(|(class, n)| *n += u64::from(*class == stream.treatment.class));
         }
         open
     }

@@ -9,6 +9,7 @@ use super::event::Event;
 use crate::handshake::SessionKey;
 use crate::stream::{RecvError, Stream};
 use crate::subflow::{Phase, Subflow};
+use crate::treatment::Treatment;
 use crate::wire::{Destination, Frame};
 use crate::{CloseCode, ResetCode, Role, StreamClass, StreamId, SubflowId};
 
@@ -132,11 +133,18 @@ impl Session {
             )),
             Frame::Open {
                 stream,
-                class,
+                treatment,
                 max_stream_data,
                 destination,
                 confirm,
-            } => self.take_open(now, stream, class, max_stream_data, destination, confirm),
+            } => self.take_open(
+                now,
+                stream,
+                treatment,
+                max_stream_data,
+                destination,
+                confirm,
+            ),
             Frame::Data {
                 stream,
                 offset,
@@ -196,8 +204,8 @@ impl Session {
             Frame::Class {
                 stream,
                 change,
-                class,
-            } => self.take_class(now, stream, change, class),
+                treatment,
+            } => self.take_class(now, stream, change, treatment),
             // Of a later version: its record counts, if it elicits an ACK.
             Frame::Extension { .. } => Ok(()),
             Frame::Cut { subflow } => {
@@ -329,7 +337,7 @@ impl Session {
         &mut self,
         now: Timestamp,
         id: StreamId,
-        class: StreamClass,
+        treatment: Treatment,
         max_stream_data: u64,
         destination: Destination,
         confirm: bool,
@@ -352,11 +360,11 @@ impl Session {
         }
         s.opening.announced = true;
         s.opening.unconfirmed = confirm;
-        // A change of the class may have overtaken OPEN.
-        if s.class_change.number == 0 {
-            s.class = class;
+        // A change of the treatment may have overtaken OPEN.
+        if s.treatment_change.number == 0 {
+            s.treatment = treatment;
         }
-        let class = s.class;
+        let class = s.treatment.class;
         s.destination = Some(destination.clone());
         let readable = s.recv.is_readable();
         self.events.push_back(Event::StreamOpened {

@@ -10,6 +10,7 @@ use super::order::{Order, RANKS, is_short_exchange, rank};
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
+use crate::treatment::Treatment;
 use crate::{ResetCode, StreamClass, StreamId, SubflowId};
 
 /// Bytes that a stream may keep to send, however much others keep: a few records.
@@ -168,7 +169,10 @@ impl Streams {
             }
         };
         let awaits = s.awaits_answer();
-        if s.class == StreamClass::Interactive && s.listed.unscheduled == 0 && unscheduled > 0 {
+        if s.treatment.class == StreamClass::Interactive
+            && s.listed.unscheduled == 0
+            && unscheduled > 0
+        {
             s.restart_count();
             if let Some(place) = s.listed.queued.take() {
                 self.ready.remove(place);
@@ -182,7 +186,7 @@ impl Streams {
         self.retransmit = self.retransmit - listed.retransmit + retransmit;
         listed.retransmit = retransmit;
         if listed.queued.is_none() && s.send.is_sendable() {
-            listed.queued = Some(self.ready.push(rank(s.class, s.served), id));
+            listed.queued = Some(self.ready.push(rank(s.treatment.class, s.served), id));
         }
     }
 
@@ -242,7 +246,7 @@ impl Streams {
         let (mut now, mut restarts) = (from, 0);
         if let Some(s) = self.table.get_mut(&id) {
             s.served = s.served.saturating_add(bytes);
-            now = rank(s.class, s.served);
+            now = rank(s.treatment.class, s.served);
             let more = s.send.is_sendable();
             s.listed.queued = more.then(|| self.ready.push(now, id));
             restarts = s.restarts;
@@ -271,10 +275,11 @@ impl Streams {
         }
     }
 
-    /// Gives a stream another class, and its place among the streams of that class.
-    pub(super) fn reclass(&mut self, id: StreamId, class: StreamClass) {
-        if let Some(s) = self.table.get_mut(&id).filter(|s| s.class != class) {
-            s.class = class;
+    /// Gives a stream another treatment, and its place among the streams of that treatment.
+    pub(super) fn treat(&mut self, id: StreamId, treatment: Treatment) {
+        let stream = self.table.get_mut(&id);
+        if let Some(s) = stream.filter(|s| s.treatment != treatment) {
+            s.treatment = treatment;
             if let Some(place) = s.listed.queued.take() {
                 self.ready.remove(place);
             }
@@ -516,17 +521,17 @@ mod tests {
         for id in [a, b, c] {
             all.write(id, Bytes::from_static(b"x"));
         }
-        all.reclass(a, StreamClass::Bulk);
+        all.treat(a, StreamClass::Bulk.into());
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, b, c]);
         for _ in 0..1_000 {
-            all.reclass(b, StreamClass::Background);
+            all.treat(b, StreamClass::Background.into());
             assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, c, b]);
-            all.reclass(b, StreamClass::Realtime);
+            all.treat(b, StreamClass::Realtime.into());
             assert_eq!(all.ready_ids().collect::<Vec<_>>(), [b, a, c]);
         }
         assert_eq!(all.ready.pop(0), Some(b));
         all.put_back(0, b);
-        all.reclass(b, StreamClass::Bulk);
+        all.treat(b, StreamClass::Bulk.into());
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, c, b]);
         assert_eq!(all.ready.len(), 3);
     }

@@ -11,8 +11,9 @@ pub(crate) use recv_buffer::RecvError;
 
 use crate::session::Place;
 use crate::stats::{StreamShare, StreamStats};
+use crate::treatment::Treatment;
 use crate::wire::Destination;
-use crate::{StreamClass, StreamId, SubflowId};
+use crate::{StreamId, SubflowId};
 
 /// Window of a stalled stream.
 pub(crate) const STALLED_WINDOW_BYTES: u64 = 64 << 10;
@@ -24,8 +25,8 @@ const MAX_SHARES: usize = 256;
 /// A stream at one end.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) class: StreamClass,
-    pub(crate) class_change: ClassChange,
+    pub(crate) treatment: Treatment,
+    pub(crate) treatment_change: TreatmentChange,
     /// Bytes given to subflows since the count last restarted: at a request or, for an interactive
     /// stream, when bytes began to wait (`session::order`).
     pub(crate) served: u64,
@@ -59,9 +60,9 @@ pub(crate) struct Opening {
     pub(crate) connected_wanted: bool,
 }
 
-/// Changes of a stream's class since its OPEN.
+/// Changes of a stream's treatment since its OPEN.
 #[derive(Debug, Default)]
-pub(crate) struct ClassChange {
+pub(crate) struct TreatmentChange {
     /// Number of the last change; none is zero.
     pub(crate) number: u64,
     /// Client: CLASS is to be written (or to be written again).
@@ -150,14 +151,14 @@ impl Counters {
 
 impl Stream {
     pub(crate) fn new(
-        class: StreamClass,
+        treatment: impl Into<Treatment>,
         destination: Option<Destination>,
         now: Timestamp,
         window: u64,
     ) -> Self {
         Self {
-            class,
-            class_change: ClassChange::default(),
+            treatment: treatment.into(),
+            treatment_change: TreatmentChange::default(),
             served: 0,
             restarts: 0,
             destination,
@@ -209,7 +210,9 @@ impl Stream {
         StreamStats {
             id,
             destination: self.destination.clone(),
-            class: self.class,
+            class: self.treatment.class,
+            priority: self.treatment.priority,
+            paths: self.treatment.paths,
             opened: self.counters.opened,
             first_in: self.counters.first_in,
             closed,
@@ -229,6 +232,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StreamClass;
 
     #[test]
     fn shares_of_subflows_long_gone_are_forgotten() {

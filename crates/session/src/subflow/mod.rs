@@ -21,7 +21,7 @@ use crate::config::{BufferDelay, SessionConfig};
 use crate::estimator::{Estimator, PathInfo};
 use crate::stats::{SubflowState, SubflowStats};
 use crate::wire::Frame;
-use crate::{HelperId, Role, SubflowId};
+use crate::{HelperId, PathNumber, Role, SubflowId};
 
 /// Time that an ACK may wait at the peer, and what it takes longer than a one-way delay.
 const ACK_TIME: Duration = Duration::from_millis(30);
@@ -47,6 +47,7 @@ pub(crate) struct Subflow {
     pub(crate) id: SubflowId,
     pub(crate) name: String,
     pub(crate) helper: Option<HelperId>,
+    pub(crate) path: Option<PathNumber>,
     pub(crate) role: Role,
     pub(crate) phase: Phase,
     /// When the hello was written.
@@ -130,6 +131,7 @@ impl Subflow {
             id,
             name: setup.name,
             helper: setup.helper,
+            path: setup.path,
             role: setup.role,
             phase,
             hello_at: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{HelperId, Role};
+use crate::{HelperId, PathNumber, Role};
 
 /// A connection as its driver hands it to the session.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub struct SubflowSetup {
     pub name: String,
     /// The helper it runs through, if any.
     pub helper: Option<HelperId>,
+    /// Number of its path, by which sets of paths name it. A helper's subflows have one number.
+    pub path: Option<PathNumber>,
     /// Role of the subflow in the session.
     pub role: Role,
     /// Exporter of its TLS connection, which MP_JOIN's proof is bound to.
@@ -33,6 +35,7 @@ impl Default for SubflowSetup {
         Self {
             name: String::new(),
             helper: None,
+            path: None,
             role: Role::Regular,
             exporter: [0; 32],
             tx_octets: 0,

@@ -90,6 +90,8 @@ pub struct Capabilities {
     pub families: Option<Families>,
     /// Whether a proxy answers look-ups on streams to [`Capabilities::NAMES`].
     pub answers_look_ups: bool,
+    /// Whether a proxy sends nothing of a stream outside of its set of paths.
+    pub keeps_paths: bool,
     /// Frame types that the end reads.
     pub frame_types: FrameTypes,
 }
@@ -100,18 +102,22 @@ impl Capabilities {
     pub const NAMES: (&str, u16) = ("names.mpbond.invalid", 53);
 
     const LOOK_UPS: u8 = 1;
+    const PATHS: u8 = 2;
 
     /// Bits of services that this version does not know are ignored.
     pub(super) const fn set_services(&mut self, bits: u8) {
         self.answers_look_ups = bits & Self::LOOK_UPS != 0;
+        self.keeps_paths = bits & Self::PATHS != 0;
     }
 
     pub(super) const fn services(&self) -> u8 {
-        if self.answers_look_ups {
+        let look_ups = if self.answers_look_ups {
             Self::LOOK_UPS
         } else {
             0
-        }
+        };
+        let paths = if self.keeps_paths { Self::PATHS } else { 0 };
+        look_ups | paths
     }
 
     /// The capabilities of this crate, at an end that reaches `families`.
@@ -119,6 +125,7 @@ impl Capabilities {
         Self {
             families,
             answers_look_ups: false,
+            keeps_paths: false,
             frame_types: FrameTypes::READ,
         }
     }
@@ -128,6 +135,7 @@ impl Capabilities {
         Self {
             families: None,
             answers_look_ups: false,
+            keeps_paths: false,
             frame_types: FrameTypes::BASE,
         }
     }

@@ -19,6 +19,8 @@ use super::varint::{self, VARINT_MAX};
 use crate::class::StreamClass;
 use crate::code::{CloseCode, ResetCode};
 use crate::ids::{HelperId, SessionId, StreamId, SubflowId};
+use crate::path_set::{PathNumber, PathSet};
+use crate::treatment::Treatment;
 
 impl Frame {
     /// Takes one frame off the front of `record`.
@@ -68,7 +70,7 @@ impl Frame {
             },
             FrameType::OPEN => Self::Open {
                 stream: b.stream()?,
-                class: StreamClass::from_wire(b.u8()?),
+                treatment: b.class()?.into(),
                 max_stream_data: b.varint()?,
                 destination: b.destination()?,
                 confirm: false,
@@ -116,7 +118,7 @@ impl Frame {
             FrameType::CLASS => Self::Class {
                 stream: b.stream()?,
                 change: b.varint()?,
-                class: StreamClass::from_wire(b.u8()?),
+                treatment: b.class()?.into(),
             },
             _ if kind.is_extension() => {
                 return Ok(Self::Extension {
@@ -152,8 +154,19 @@ impl Frame {
                 Self::MpCapable { capabilities, .. } | Self::MpOk { capabilities, .. },
                 FieldId::SERVICES,
             ) => capabilities.set_services(value.u8()?),
+            (Self::MpCapable { path, .. } | Self::MpJoin { path, .. }, FieldId::PATH_NUMBER) => {
+                let number = PathNumber::new(value.varint()?);
+                path.number = Some(number.ok_or(value.field("path number"))?);
+            }
             (Self::PathReport(report), FieldId::SOJOURN) => report.sojourn = Some(value.micros()?),
             (Self::Open { confirm, .. }, FieldId::CONFIRM) => *confirm = true,
+            (Self::Open { treatment, .. } | Self::Class { treatment, .. }, FieldId::PATHS) => {
+                let paths = PathSet::from_wire(value.varint()?);
+                treatment.paths = paths.ok_or(value.field("set of paths"))?;
+            }
+            (Self::Open { treatment, .. } | Self::Class { treatment, .. }, FieldId::PRIORITY) => {
+                treatment.priority = value.u8()?.min(Treatment::MAX_PRIORITY)
+            }
             _ => return Ok(()),
         }
         if value.bytes.is_empty() {
@@ -232,6 +245,10 @@ impl Body {
         self.varint().map(StreamId)
     }
 
+    fn class(&mut self) -> Result<StreamClass, WireError> {
+        self.u8().map(StreamClass::from_wire)
+    }
+
     fn text(&mut self, what: &'static str, max: usize) -> Result<String, WireError> {
         let len = self.varint()?;
         if len > max as u64 {
@@ -274,6 +291,7 @@ impl Body {
             helper,
             role,
             name: printable(&name, MAX_NAME_BYTES),
+            number: None,
         })
     }
 

@@ -13,6 +13,7 @@ use super::frame::{CHUNK_END, FIN, Frame, Limits, PathLabel};
 use super::frame_type::FrameType;
 use super::varint::{self, VARINT_MAX};
 use crate::ids::StreamId;
+use crate::treatment::Treatment;
 
 /// Maximum octets that a DATA frame adds to its bytes: type, length, stream, offset, flags.
 pub(crate) const DATA_OVERHEAD_MAX: usize = 1 + 4 + 8 + 8 + 1;
@@ -96,6 +97,7 @@ impl Frame {
                 put_limits(out, limits);
                 put_path(out, path);
                 put_capabilities(out, capabilities);
+                put_path_number(out, path);
             }
             Self::MpOk {
                 random,
@@ -120,6 +122,7 @@ impl Frame {
                 varint::put(out, u64::from(subflow.0));
                 out.put_slice(&proof.0);
                 put_path(out, path);
+                put_path_number(out, path);
             }
             Self::MpJoinOk { proof } => out.put_slice(&proof.0),
             Self::Close { code, reason } => {
@@ -128,18 +131,19 @@ impl Frame {
             }
             Self::Open {
                 stream,
-                class,
+                treatment,
                 max_stream_data,
                 destination,
                 confirm,
             } => {
                 varint::put(out, stream.0);
-                out.put_u8(class.to_wire());
+                out.put_u8(treatment.class.to_wire());
                 varint::put(out, *max_stream_data);
                 put_destination(out, destination);
                 if *confirm {
                     fields::put(out, FieldId::CONFIRM, &[]);
                 }
+                put_treatment(out, treatment);
             }
             // `encode` has dealt with these.
             Self::Data { .. } | Self::Extension { .. } => {}
@@ -195,11 +199,12 @@ impl Frame {
             Self::Class {
                 stream,
                 change,
-                class,
+                treatment,
             } => {
                 varint::put(out, stream.0);
                 varint::put(out, *change);
-                out.put_u8(class.to_wire());
+                out.put_u8(treatment.class.to_wire());
+                put_treatment(out, treatment);
             }
         }
     }
@@ -215,6 +220,22 @@ fn put_path(out: &mut Vec<u8>, p: &PathLabel) {
     varint::put(out, p.helper.map_or(0, |h| u64::from(h.0) + 1));
     out.put_u8(p.role.to_wire());
     put_text(out, &p.name, MAX_NAME_BYTES);
+}
+
+fn put_path_number(out: &mut Vec<u8>, p: &PathLabel) {
+    if let Some(number) = p.number {
+        fields::put_varint(out, FieldId::PATH_NUMBER, u64::from(number.get()));
+    }
+}
+
+/// Appends the fields of a treatment; its class is a fixed field.
+fn put_treatment(out: &mut Vec<u8>, t: &Treatment) {
+    if let Some(paths) = t.paths.to_wire() {
+        fields::put_varint(out, FieldId::PATHS, paths);
+    }
+    if t.priority != 0 {
+        fields::put(out, FieldId::PRIORITY, &[t.priority]);
+    }
 }
 
 fn put_capabilities(out: &mut Vec<u8>, c: &Capabilities) {

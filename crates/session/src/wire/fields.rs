@@ -21,19 +21,28 @@ impl FieldId {
     pub(super) const FRAME_TYPES: Self = Self(0x02);
     /// MP_OK: services of the sender.
     pub(super) const SERVICES: Self = Self(0x03);
+    /// MP_CAPABLE, MP_JOIN: number of the subflow's path.
+    pub(super) const PATH_NUMBER: Self = Self(0x04);
     /// PATH_REPORT: how long the last byte that left the helper had been there.
     pub(super) const SOJOURN: Self = Self(0x10);
     /// OPEN: the primary asks for CONNECTED; no value.
     pub(super) const CONFIRM: Self = Self(0x11);
+    /// OPEN, CLASS: paths that may carry the stream.
+    pub(super) const PATHS: Self = Self(0x20);
+    /// OPEN, CLASS: order among streams that would be served in turn.
+    pub(super) const PRIORITY: Self = Self(0x21);
 
     /// All ids that this crate reads, with their names in `docs/protocol.md`.
     #[cfg(test)]
-    pub(super) const KNOWN: [(Self, &str); 5] = [
+    pub(super) const KNOWN: [(Self, &str); 8] = [
         (Self::FAMILIES, "families"),
         (Self::FRAME_TYPES, "frame_types"),
         (Self::SERVICES, "services"),
+        (Self::PATH_NUMBER, "path_number"),
         (Self::SOJOURN, "sojourn"),
         (Self::CONFIRM, "confirm"),
+        (Self::PATHS, "paths"),
+        (Self::PRIORITY, "priority"),
     ];
 }
 

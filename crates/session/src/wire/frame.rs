@@ -10,9 +10,10 @@ use super::destination::Destination;
 use super::frame_type::FrameType;
 use super::role::Role;
 use super::secret::Secret;
-use crate::class::StreamClass;
 use crate::code::{CloseCode, ResetCode};
 use crate::ids::{HelperId, SessionId, StreamId, SubflowId};
+use crate::path_set::PathNumber;
+use crate::treatment::Treatment;
 
 /// Flag of DATA: the stream ends after these bytes.
 pub(super) const FIN: u8 = 1;
@@ -39,6 +40,8 @@ pub struct PathLabel {
     pub role: Role,
     /// Name for people, at most [`MAX_NAME_BYTES`](super::bounds::MAX_NAME_BYTES) octets.
     pub name: String,
+    /// Number by which sets of paths name it, if it has one. An express has that of its pipe.
+    pub number: Option<PathNumber>,
 }
 
 /// Receive state of one subflow.
@@ -128,8 +131,8 @@ pub enum Frame {
     Open {
         /// Number of the stream.
         stream: StreamId,
-        /// Class of its traffic.
-        class: StreamClass,
+        /// How it is treated.
+        treatment: Treatment,
         /// Bytes of the stream that the proxy may send.
         max_stream_data: u64,
         /// Destination of the stream.
@@ -212,14 +215,14 @@ pub enum Frame {
         /// The stream.
         stream: StreamId,
     },
-    /// Changes the class of a stream.
+    /// Changes how a stream is treated.
     Class {
         /// The stream.
         stream: StreamId,
         /// Number of the change, ascending from 1; a lower one is out of date.
         change: u64,
-        /// Its new class.
-        class: StreamClass,
+        /// How it is treated from now on.
+        treatment: Treatment,
     },
     /// A frame of an extension that this version does not know; skipped.
     Extension {

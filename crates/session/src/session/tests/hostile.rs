@@ -56,7 +56,7 @@ fn an_open_that_comes_again_may_raise_the_window() {
     let open = |max_stream_data| {
         record(&[Frame::Open {
             stream: StreamId(0),
-            class: StreamClass::Bulk,
+            treatment: StreamClass::Bulk.into(),
             max_stream_data,
             destination: Destination::Name {
                 host: "x".into(),
@@ -176,6 +176,7 @@ fn expresses_are_joins_and_leave_room_for_paths() {
         helper: Some(HelperId(0)),
         role: Role::Express,
         name: "phone".to_owned(),
+        number: None,
     };
     let (mut s, _) = server();
     let mut client = Session::client(SessionConfig::default(), [3; 32]);
@@ -320,7 +321,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         }),
         stream().prop_map(|stream| Frame::Open {
             stream,
-            class: StreamClass::Bulk,
+            treatment: StreamClass::Bulk.into(),
             max_stream_data: 10_000,
             destination: Destination::Name {
                 host: "x".into(),
@@ -332,7 +333,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         (stream(), 0..4u64).prop_map(|(stream, change)| Frame::Class {
             stream,
             change,
-            class: StreamClass::IN_ORDER[change as usize],
+            treatment: StreamClass::IN_ORDER[change as usize].into(),
         }),
         (0..2_000u64).prop_map(|count| Frame::Ack {
             time_us: count,

@@ -103,6 +103,7 @@ impl Channel {
 
 pub(super) struct Link {
     pub(super) id: SubflowId,
+    path: Option<PathNumber>,
     up: Channel,
     down: Channel,
     pub(super) alive: bool,
@@ -155,17 +156,36 @@ impl Pair {
     /// Adds a subflow; hops named from the primary outward: the pipe first.
     pub(super) fn join(&mut self, hops: &[HopModel]) -> SubflowId {
         let helper = (hops.len() > 1).then_some(HelperId(self.links.len() as u32));
-        self.join_as(hops, helper, Role::Regular)
+        self.join_as(hops, helper, Role::Regular, None)
+    }
+
+    /// Adds a subflow on the path of a number; a direct one, if it has one hop.
+    pub(super) fn join_on(&mut self, path: u64, role: Role, hops: &[HopModel]) -> SubflowId {
+        let helper = (hops.len() > 1).then_some(HelperId(path as u32));
+        self.join_as(hops, helper, role, Some(number(path)))
+    }
+
+    /// Has the client take the proxy for one that announces that it keeps sets of paths.
+    pub(super) fn announce_paths(&mut self) {
+        let peer = self.client.identity.peer.as_mut();
+        peer.expect("established").keeps_paths = true;
     }
 
     /// Adds an express beside the subflow `other`, over hops of its own.
     pub(super) fn join_express(&mut self, other: SubflowId, hops: &[HopModel]) -> SubflowId {
         let place = self.links.iter().position(|l| l.id == other);
         let helper = place.map(|i| HelperId(i as u32));
-        self.join_as(hops, helper, Role::Express)
+        let path = place.and_then(|i| self.links[i].path);
+        self.join_as(hops, helper, Role::Express, path)
     }
 
-    fn join_as(&mut self, hops: &[HopModel], helper: Option<HelperId>, role: Role) -> SubflowId {
+    fn join_as(
+        &mut self,
+        hops: &[HopModel],
+        helper: Option<HelperId>,
+        role: Role,
+        path: Option<PathNumber>,
+    ) -> SubflowId {
         let exporter = [self.links.len() as u8 + 1; 32];
         // An express has the name of the regular one beside it.
         let name = match helper {
@@ -175,6 +195,7 @@ impl Pair {
         let setup = SubflowSetup {
             name,
             helper,
+            path,
             role,
             exporter,
             ..SubflowSetup::default()
@@ -183,6 +204,7 @@ impl Pair {
         let back: Vec<_> = hops.iter().rev().copied().collect();
         self.links.push(Link {
             id,
+            path,
             up: Channel::new(hops.to_vec()),
             down: Channel::new(back),
             alive: true,
@@ -446,6 +468,15 @@ fn read_end(
             }
         }
     }
+}
+
+pub(super) fn number(path: u64) -> PathNumber {
+    PathNumber::new(path).expect("a number of a path")
+}
+
+/// A set of paths.
+pub(super) fn paths(numbers: &[u64]) -> PathSet {
+    PathSet::of(numbers.iter().copied().map(number)).expect("a path")
 }
 
 /// Bytes that tell where they belong.

@@ -137,7 +137,7 @@ fn unknown_values_fall_back() {
     let open = |class: u8| {
         let octets = vec![0x10, 10, 0, class, 0, 4, 192, 0, 2, 1, 0, 80];
         match &parse_all(octets.into()).unwrap()[..] {
-            [Frame::Open { class, .. }] => *class,
+            [Frame::Open { treatment, .. }] => treatment.class,
             other => panic!("{other:?}"),
         }
     };

@@ -7,7 +7,10 @@ use mpbond_units::{BitRate, printable};
 use proptest::prelude::*;
 
 use crate::wire::*;
-use crate::{CloseCode, HelperId, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
+use crate::{
+    CloseCode, HelperId, PathNumber, PathSet, ResetCode, SessionId, StreamClass, StreamId,
+    SubflowId, Treatment,
+};
 
 fn subflow() -> impl Strategy<Value = SubflowId> {
     any::<u32>().prop_map(SubflowId)
@@ -36,21 +39,43 @@ fn role() -> impl Strategy<Value = Role> {
 fn capabilities() -> impl Strategy<Value = Capabilities> {
     let families = (any::<bool>(), any::<bool>()).prop_map(|(ipv4, ipv6)| Families { ipv4, ipv6 });
     let bits = proptest::collection::vec(any::<u8>(), 0..=32);
-    let all = (proptest::option::of(families), any::<bool>(), bits);
-    all.prop_map(|(families, answers_look_ups, bits)| Capabilities {
-        families,
-        answers_look_ups,
-        frame_types: FrameTypes::from_wire(&bits).expect("as long as it may be"),
-    })
+    let services = (any::<bool>(), any::<bool>());
+    let all = (proptest::option::of(families), services, bits);
+    all.prop_map(
+        |(families, (answers_look_ups, keeps_paths), bits)| Capabilities {
+            families,
+            answers_look_ups,
+            keeps_paths,
+            frame_types: FrameTypes::from_wire(&bits).expect("as long as it may be"),
+        },
+    )
 }
 
 fn path() -> impl Strategy<Value = PathLabel> {
-    (proptest::option::of(0..u32::MAX), role(), "[a-z]{0,64}").prop_map(|(helper, role, name)| {
-        PathLabel {
-            helper: helper.map(HelperId),
-            role,
-            name,
-        }
+    let helper = proptest::option::of(0..u32::MAX);
+    let number = proptest::option::of(path_number());
+    let all = (helper, role(), "[a-z]{0,64}", number);
+    all.prop_map(|(helper, role, name, number)| PathLabel {
+        helper: helper.map(HelperId),
+        role,
+        name,
+        number,
+    })
+}
+
+fn path_number() -> impl Strategy<Value = PathNumber> {
+    (0..=u64::from(PathNumber::MAX)).prop_map(|n| PathNumber::new(n).expect("in bounds"))
+}
+
+fn treatment() -> impl Strategy<Value = Treatment> {
+    let class = prop::sample::select(&StreamClass::IN_ORDER[..]);
+    let some = proptest::collection::vec(path_number(), 1..5);
+    let some = some.prop_map(|numbers| PathSet::of(numbers).expect("a number"));
+    let paths = prop_oneof![Just(PathSet::ALL), some];
+    (class, 0..=Treatment::MAX_PRIORITY, paths).prop_map(|(class, priority, paths)| Treatment {
+        class,
+        priority,
+        paths,
     })
 }
 
@@ -82,7 +107,6 @@ fn code() -> impl Strategy<Value = ResetCode> {
 /// Any frame, of an extension too.
 pub(super) fn frame() -> impl Strategy<Value = Frame> {
     let stream = || number().prop_map(StreamId);
-    let class = prop::sample::select(&StreamClass::IN_ORDER[..]);
     let hello = prop_oneof![
         (
             any::<[u8; 32]>(),
@@ -132,20 +156,22 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
     let streams = prop_oneof![
         (
             stream(),
-            class.clone(),
+            treatment(),
             number(),
             destination(),
             any::<bool>()
         )
-            .prop_map(|(stream, class, max_stream_data, destination, confirm)| {
-                Frame::Open {
-                    stream,
-                    class,
-                    max_stream_data,
-                    destination,
-                    confirm,
+            .prop_map(
+                |(stream, treatment, max_stream_data, destination, confirm)| {
+                    Frame::Open {
+                        stream,
+                        treatment,
+                        max_stream_data,
+                        destination,
+                        confirm,
+                    }
                 }
-            }),
+            ),
         (
             stream(),
             0..1u64 << 61,
@@ -167,10 +193,10 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         }),
         (stream(), code()).prop_map(|(stream, code)| Frame::Stop { stream, code }),
         stream().prop_map(|stream| Frame::Connected { stream }),
-        (stream(), number(), class.clone()).prop_map(|(stream, change, class)| Frame::Class {
+        (stream(), number(), treatment()).prop_map(|(stream, change, treatment)| Frame::Class {
             stream,
             change,
-            class
+            treatment
         }),
         (stream(), number()).prop_map(|(stream, max)| Frame::MaxStreamData { stream, max }),
     ];

@@ -9,7 +9,10 @@ use mpbond_units::BitRate;
 use super::round_trip::parse_all;
 use crate::handshake::SessionKey;
 use crate::wire::*;
-use crate::{CloseCode, HelperId, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
+use crate::{
+    CloseCode, HelperId, PathNumber, PathSet, ResetCode, SessionId, StreamClass, StreamId,
+    SubflowId,
+};
 
 const FILE: &str = include_str!("../../../../../docs/protocol-vectors.txt");
 
@@ -93,14 +96,80 @@ fn join(role: Role) -> Frame {
             helper: Some(HelperId(0)),
             role,
             name: "tablet".to_owned(),
+            number: None,
         },
+    }
+}
+
+fn number(n: u64) -> PathNumber {
+    PathNumber::new(n).expect("number")
+}
+
+fn paths(numbers: &[u64]) -> PathSet {
+    PathSet::of(numbers.iter().copied().map(number)).expect("a number")
+}
+
+/// The frame, with the number of a path.
+fn with_number(mut frame: Frame, n: u64) -> Frame {
+    if let Frame::MpCapable { path, .. } | Frame::MpJoin { path, .. } = &mut frame {
+        path.number = Some(number(n));
+    }
+    frame
+}
+
+/// The answer of a proxy that keeps sets of paths, and answers look-ups.
+fn keeps_paths() -> Frame {
+    let mut frame = ok(true);
+    if let Frame::MpOk { capabilities, .. } = &mut frame {
+        capabilities.answers_look_ups = true;
+        capabilities.keeps_paths = true;
+    }
+    frame
+}
+
+fn treated(mut frame: Frame, priority: u8, paths: PathSet) -> Frame {
+    if let Frame::Open { treatment, .. } | Frame::Class { treatment, .. } = &mut frame {
+        (treatment.priority, treatment.paths) = (priority, paths);
+    }
+    frame
+}
+
+fn capable() -> Frame {
+    Frame::MpCapable {
+        random: Secret(rising(0)),
+        subflow: SubflowId(1),
+        limits: limits(),
+        path: PathLabel {
+            name: "wifi".to_owned(),
+            ..PathLabel::default()
+        },
+        capabilities: Capabilities::of_this_version(None),
+    }
+}
+
+fn open_name() -> Frame {
+    open(
+        0,
+        StreamClass::Interactive,
+        Destination::Name {
+            host: "origin.test".to_owned(),
+            port: 443,
+        },
+    )
+}
+
+fn class(stream: u64) -> Frame {
+    Frame::Class {
+        stream: StreamId(stream),
+        change: 1,
+        treatment: StreamClass::Background.into(),
     }
 }
 
 fn open(stream: u64, class: StreamClass, destination: Destination) -> Frame {
     Frame::Open {
         stream: StreamId(stream),
-        class,
+        treatment: class.into(),
         max_stream_data: 4 << 20,
         destination,
         confirm: false,
@@ -167,25 +236,15 @@ fn frames() -> BTreeMap<&'static str, Frame> {
     let stream = StreamId(70);
     let code = ResetCode::Cancelled;
     BTreeMap::from([
-        (
-            "mp-capable",
-            Frame::MpCapable {
-                random: Secret(rising(0)),
-                subflow: SubflowId(1),
-                limits: limits(),
-                path: PathLabel {
-                    helper: None,
-                    role: Role::Regular,
-                    name: "wifi".to_owned(),
-                },
-                capabilities: Capabilities::of_this_version(None),
-            },
-        ),
+        ("mp-capable", capable()),
+        ("mp-capable-path", with_number(capable(), 0)),
         ("mp-ok", ok(true)),
         ("mp-ok-base", base()),
         ("mp-ok-ipv4", ok(false)),
+        ("mp-ok-paths", keeps_paths()),
         ("mp-join", join(Role::Backup)),
         ("mp-join-express", join(Role::Express)),
+        ("mp-join-path", with_number(join(Role::Regular), 61)),
         (
             "mp-join-ok",
             Frame::MpJoinOk {
@@ -199,17 +258,9 @@ fn frames() -> BTreeMap<&'static str, Frame> {
                 reason: "no such session".to_owned(),
             },
         ),
-        (
-            "open-name",
-            open(
-                0,
-                StreamClass::Interactive,
-                Destination::Name {
-                    host: "origin.test".to_owned(),
-                    port: 443,
-                },
-            ),
-        ),
+        ("open-name", open_name()),
+        ("open-paths", treated(open_name(), 0, paths(&[0, 2]))),
+        ("open-priority", treated(open_name(), 7, PathSet::ALL)),
         ("open-ipv4", open_address("192.0.2.1:80")),
         ("open-ipv6", open_address("[2001:db8::1]:80")),
         ("open-background", in_class(StreamClass::Background)),
@@ -218,7 +269,7 @@ fn frames() -> BTreeMap<&'static str, Frame> {
             "open-confirm",
             Frame::Open {
                 stream,
-                class: StreamClass::Bulk,
+                treatment: StreamClass::Bulk.into(),
                 max_stream_data: 4 << 20,
                 destination: Destination::Addr("192.0.2.1:80".parse().expect("address")),
                 confirm: true,
@@ -280,14 +331,8 @@ fn frames() -> BTreeMap<&'static str, Frame> {
             },
         ),
         ("connected", Frame::Connected { stream }),
-        (
-            "class",
-            Frame::Class {
-                stream,
-                change: 1,
-                class: StreamClass::Background,
-            },
-        ),
+        ("class", class(70)),
+        ("class-paths", treated(class(0), 3, paths(&[1]))),
         ("extension-silent", extension(0x7f)),
         ("extension-counted", extension(0xff)),
     ])
@@ -330,7 +375,7 @@ fn other_encodings_are_accepted_or_refused_as_written() {
             _ => panic!("unknown kind of vector: {:?}", v.head),
         }
     }
-    assert!(accepted >= 9 && refused >= 14, "{accepted}, {refused}");
+    assert!(accepted >= 10 && refused >= 17, "{accepted}, {refused}");
 }
 
 /// Every type that this version knows has a vector.
