@@ -1,6 +1,8 @@
 //! All streams of a session: the table, the queues of those with something to do, and sums over
 //! all.
 
+mod memory;
+
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
@@ -12,13 +14,6 @@ use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
 use crate::treatment::Treatment;
 use crate::{ResetCode, StreamClass, StreamId, SubflowId};
-
-/// Bytes that a stream may keep to send, however much others keep: a few records.
-const LEAST_SEND_BUFFER: u64 = 64 << 10;
-
-/// Bytes that all streams may keep to send by that rule: beyond a thousand streams, each may keep
-/// less.
-const LEAST_OF_ALL: u64 = 64 << 20;
 
 /// Maximum number of short exchanges of a rank whose bytes are counted: the sum is taken for each
 /// record, and so many make a long backlog.
@@ -310,49 +305,6 @@ impl Streams {
 
     // ---- writing --------------------------------------------------------------------------
 
-    /// Number of bytes that a stream takes now, of `memory` for all streams.
-    pub(super) fn budget(&self, id: StreamId, memory: u64) -> u64 {
-        let Some(s) = self.get(id).filter(|s| s.send.is_writable()) else {
-            return 0;
-        };
-        let buffer = &s.send.buffer;
-        // A stream whose peer does not read gets no more of our memory than one frame or so.
-        let ahead = s.send.max_offset.max(buffer.next()) + LEAST_SEND_BUFFER;
-        let window = ahead.saturating_sub(buffer.end());
-        let free = memory.saturating_sub(self.held);
-        let least = LEAST_SEND_BUFFER.min(LEAST_OF_ALL / self.table.len().max(1) as u64);
-        let least = least.saturating_sub(buffer.held_bytes());
-        // No stream takes all that is free while others wait for their part.
-        let sharers = self.ready.len() + self.blocked.len();
-        let fair = if sharers > 1 {
-            free / sharers as u64
-        } else {
-            free
-        };
-        window.min(fair.max(least))
-    }
-
-    /// The stream's application waits until it may write.
-    pub(super) fn block(&mut self, id: StreamId) {
-        if self.contains(id) && !self.blocked.contains(&id) {
-            self.blocked.push(id);
-        }
-    }
-
-    /// Calls `each` for every stream whose application may write again.
-    pub(super) fn unblock(&mut self, memory: u64, mut each: impl FnMut(StreamId)) {
-        let mut i = 0;
-        while i < self.blocked.len() {
-            let id = self.blocked[i];
-            if self.budget(id, memory) > 0 {
-                self.blocked.swap_remove(i);
-                each(id);
-            } else {
-                i += 1;
-            }
-        }
-    }
-
     /// Gives a stream bytes to send; they are dropped when its sending half is over.
     pub(super) fn write(&mut self, id: StreamId, bytes: Bytes) {
         if let Some(s) = self.table.get_mut(&id).filter(|s| s.send.is_writable()) {
@@ -450,7 +402,7 @@ mod tests {
 
     const A: SubflowId = SubflowId(1);
 
-    fn streams(count: u64) -> Streams {
+    pub(super) fn streams(count: u64) -> Streams {
         let mut streams = Streams::new();
         for _ in 0..count {
             let mut s = Stream::new(StreamClass::Bulk, None, Timestamp::ZERO, 1_000);
@@ -460,19 +412,10 @@ mod tests {
         streams
     }
 
-    fn take(streams: &mut Streams, id: StreamId, bytes: u64) {
+    pub(super) fn take(streams: &mut Streams, id: StreamId, bytes: u64) {
         let s = streams.get_mut(id).unwrap();
         s.send.buffer.take_new(bytes, u64::MAX).unwrap();
         streams.update(id);
-    }
-
-    #[test]
-    fn beyond_a_thousand_streams_each_may_keep_less() {
-        // Nothing is left of the memory for all.
-        for (count, each) in [(1, 65_536), (1_024, 65_536), (4_096, 16_384)] {
-            let all = streams(count);
-            assert_eq!(all.budget(StreamId(0), 0), each, "{count}");
-        }
     }
 
     #[test]
@@ -534,27 +477,5 @@ mod tests {
         all.treat(b, StreamClass::Bulk.into());
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, c, b]);
         assert_eq!(all.ready.len(), 3);
-    }
-
-    #[test]
-    fn writers_that_wait_share_what_is_free() {
-        let mut all = streams(3);
-        let memory = 300_000;
-        let a = StreamId(0);
-        assert_eq!(all.budget(a, memory), 300_000);
-        all.write(a, Bytes::from(vec![0; 300_000]));
-        let mut woken = Vec::new();
-        for id in all.ids() {
-            all.block(id);
-            all.block(id);
-        }
-        // Each may have a little, however much the others hold.
-        all.unblock(memory, |id| woken.push(id));
-        woken.sort_unstable();
-        assert_eq!(woken, [StreamId(1), StreamId(2)]);
-        take(&mut all, a, 300_000);
-        all.acked(a, 0..200_000, false);
-        all.unblock(memory, |id| woken.push(id));
-        assert_eq!(woken.len(), 3);
     }
 }

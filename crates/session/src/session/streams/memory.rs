@@ -1,0 +1,95 @@
+//! Memory for bytes to send: how many a stream takes now, and streams that wait to be written to.
+
+use super::Streams;
+use crate::StreamId;
+
+/// Bytes that a stream may keep to send, however much others keep: a few records.
+const LEAST_SEND_BUFFER: u64 = 64 << 10;
+
+/// Bytes that all streams may keep to send by that rule: beyond a thousand streams, each may keep
+/// less.
+const LEAST_OF_ALL: u64 = 64 << 20;
+
+impl Streams {
+    /// Number of bytes that a stream takes now, of `memory` for all streams.
+    pub(in crate::session) fn budget(&self, id: StreamId, memory: u64) -> u64 {
+        let Some(s) = self.get(id).filter(|s| s.send.is_writable()) else {
+            return 0;
+        };
+        let buffer = &s.send.buffer;
+        // A stream whose peer does not read gets no more of our memory than one frame or so.
+        let ahead = s.send.max_offset.max(buffer.next()) + LEAST_SEND_BUFFER;
+        let window = ahead.saturating_sub(buffer.end());
+        let free = memory.saturating_sub(self.held);
+        let least = LEAST_SEND_BUFFER.min(LEAST_OF_ALL / self.table.len().max(1) as u64);
+        let least = least.saturating_sub(buffer.held_bytes());
+        // No stream takes all that is free while others wait for their part.
+        let sharers = self.ready.len() + self.blocked.len();
+        let fair = if sharers > 1 {
+            free / sharers as u64
+        } else {
+            free
+        };
+        window.min(fair.max(least))
+    }
+
+    /// The stream's application waits until it may write.
+    pub(in crate::session) fn block(&mut self, id: StreamId) {
+        if self.contains(id) && !self.blocked.contains(&id) {
+            self.blocked.push(id);
+        }
+    }
+
+    /// Calls `each` for every stream whose application may write again.
+    pub(in crate::session) fn unblock(&mut self, memory: u64, mut each: impl FnMut(StreamId)) {
+        let mut i = 0;
+        while i < self.blocked.len() {
+            let id = self.blocked[i];
+            if self.budget(id, memory) > 0 {
+                self.blocked.swap_remove(i);
+                each(id);
+            } else {
+                i += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::tests::{streams, take};
+    use super::*;
+
+    #[test]
+    fn beyond_a_thousand_streams_each_may_keep_less() {
+        // Nothing is left of the memory for all.
+        for (count, each) in [(1, 65_536), (1_024, 65_536), (4_096, 16_384)] {
+            let all = streams(count);
+            assert_eq!(all.budget(StreamId(0), 0), each, "{count}");
+        }
+    }
+
+    #[test]
+    fn writers_that_wait_share_what_is_free() {
+        let mut all = streams(3);
+        let memory = 300_000;
+        let a = StreamId(0);
+        assert_eq!(all.budget(a, memory), 300_000);
+        all.write(a, Bytes::from(vec![0; 300_000]));
+        let mut woken = Vec::new();
+        for id in all.ids() {
+            all.block(id);
+            all.block(id);
+        }
+        // Each may have a little, however much the others hold.
+        all.unblock(memory, |id| woken.push(id));
+        woken.sort_unstable();
+        assert_eq!(woken, [StreamId(1), StreamId(2)]);
+        take(&mut all, a, 300_000);
+        all.acked(a, 0..200_000, false);
+        all.unblock(memory, |id| woken.push(id));
+        assert_eq!(woken.len(), 3);
+    }
+}
