@@ -1,5 +1,6 @@
-//! The session's core by itself: a scheduling decision with four subflows, and full-size frames
-//! encoded and parsed, beside a plain copy of the same bytes.
+//! The session's core by itself: a scheduling decision with four subflows; full-size frames encoded
+//! and parsed, beside a plain copy of the same bytes; a session with streams of which no path has a
+//! subflow.
 #![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
@@ -7,8 +8,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mpbond_session::scheduler::{Backlog, SubflowView};
-use mpbond_session::wire::{Frame, MAX_RECORD_BYTES};
-use mpbond_session::{HelperId, SchedulerKind, StreamId, SubflowId, pad};
+use mpbond_session::wire::{Frame, MAX_RECORD_BYTES, Secret};
+use mpbond_session::{
+    Capabilities, Destination, HelperId, Limits, PathInfo, PathNumber, PathSet, SchedulerKind,
+    Session, SessionConfig, SessionId, StreamClass, StreamId, SubflowId, SubflowSetup, Treatment,
+    pad,
+};
 use mpbond_units::{BitRate, Timestamp};
 
 const ROUNDS: usize = 20;
@@ -119,8 +124,79 @@ fn frames() {
     );
 }
 
+/// A primary whose proxy keeps sets of paths, with a subflow on path 0.
+fn primary(now: Timestamp) -> (Session, SubflowId) {
+    let mut session = Session::client(SessionConfig::default(), [1; 32]);
+    let setup = SubflowSetup {
+        path: PathNumber::new(0),
+        ..SubflowSetup::default()
+    };
+    let subflow = session.add_subflow(now, setup);
+    session.handle_room(subflow, 1 << 20);
+    session.poll_transmit(now, &mut Vec::new()).unwrap();
+    let mut answer = Vec::new();
+    Frame::MpOk {
+        random: Secret([2; 32]),
+        session: SessionId([3; 16]),
+        limits: Limits {
+            max_data: 1 << 40,
+            max_stream_data: 1 << 40,
+            max_streams: 4_097,
+        },
+        capabilities: Capabilities {
+            keeps_paths: true,
+            ..Capabilities::of_this_version(None)
+        },
+    }
+    .encode(&mut answer);
+    session
+        .handle_record(now, subflow, answer.into(), 100)
+        .unwrap();
+    (session, subflow)
+}
+
+/// Time for a stream of all paths to send 100 bytes, beside 4,096 that wait for path 1, or none.
+fn parked_streams() {
+    let now = Timestamp::from_millis(5);
+    let write = |parked: u64| {
+        let (mut session, subflow) = primary(now);
+        let to = || Destination::Addr("192.0.2.1:80".parse().unwrap());
+        let elsewhere = Treatment {
+            paths: PathSet::of(PathNumber::new(1)).unwrap(),
+            ..StreamClass::Bulk.into()
+        };
+        for _ in 0..parked {
+            let id = session.open(now, to(), elsewhere).unwrap();
+            session.write(id, Bytes::from_static(&[7; 1_000]));
+        }
+        let id = session.open(now, to(), StreamClass::Bulk).unwrap();
+        let mut out = Vec::new();
+        time(2_000, || {
+            session.handle_room(subflow, 1 << 20);
+            session.write(id, Bytes::from_static(&[7; 100]));
+            out.clear();
+            let sent = session.poll_transmit(now, &mut out).unwrap();
+            let path = PathInfo {
+                bytes_arrived: sent.octets_end,
+                ..PathInfo::default()
+            };
+            session.handle_path(now, subflow, path);
+            black_box(session.poll_timeout());
+        })
+    };
+    let (alone, beside) = (write(0), write(4_096));
+    let more = beside.saturating_sub(alone);
+    println!(
+        "4,096 parked streams: a record takes {:>6.0} ns more   target 200 ns   {}   (alone {:.0} ns)",
+        more.as_nanos() as f64,
+        verdict(more < Duration::from_nanos(200)),
+        alone.as_nanos() as f64
+    );
+}
+
 fn main() {
     // `cargo test --benches` only checks that it runs.
     decisions();
     frames();
+    parked_streams();
 }

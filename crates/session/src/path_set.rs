@@ -65,6 +65,11 @@ impl PathSet {
         self.0 & other.0 != 0
     }
 
+    /// Paths of either set.
+    pub(crate) const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether the stream is not restricted.
     pub const fn is_all(self) -> bool {
         self.0 == Self::ALL.0

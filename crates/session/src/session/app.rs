@@ -4,7 +4,7 @@ use bytes::Bytes;
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::error::{OpenError, TreatmentError};
+use super::error::OpenError;
 use super::event::{Event, Read};
 use super::flow::Flow;
 use super::timer::Timer;
@@ -12,14 +12,15 @@ use crate::signal::Signal;
 use crate::stream::{STALLED_WINDOW_BYTES, Stream};
 use crate::treatment::Treatment;
 use crate::wire::{Destination, FrameType};
-use crate::{PathSet, ResetCode, StreamId};
+use crate::{ResetCode, StreamId};
 
 impl Session {
     /// Client: opens a stream. Bytes may be written at once; they travel with the OPEN.
     ///
     /// # Errors
     /// [`OpenError::Limit`] at the peer's limit, [`OpenError::Closed`] when the session is over,
-    /// [`OpenError::Treatment`] where the peer does not [keep paths](Self::keeps_paths).
+    /// [`OpenError::Treatment`] where the peer does not [keep paths](Self::keeps_paths),
+    /// or streams have too many sets of them.
     pub fn open(
         &mut self,
         now: Timestamp,
@@ -54,15 +55,6 @@ impl Session {
     pub fn keeps_paths(&self) -> bool {
         let peer = self.identity.peer.as_ref();
         peer.is_some_and(|p| p.keeps_paths)
-    }
-
-    /// # Errors
-    /// The session cannot keep streams to these paths.
-    pub(super) fn check_paths(&self, paths: PathSet) -> Result<(), TreatmentError> {
-        if !paths.is_all() && !self.keeps_paths() {
-            return Err(TreatmentError::NoPathSets);
-        }
-        Ok(())
     }
 
     /// Server: the destination of a stream is reached. The client is told if it has asked.
@@ -136,7 +128,7 @@ impl Session {
     /// Queues bytes of a stream to be sent. They are taken whole, also beyond
     /// [`send_budget`](Self::send_budget), and dropped when the sending half is over.
     pub fn write(&mut self, id: StreamId, bytes: Bytes) {
-        if self.streams.held() == 0 {
+        if self.streams.held_open() == 0 {
             self.reinjection.transfer_begins(&self.stats);
         }
         if self.identity.client {

@@ -9,10 +9,10 @@ use super::Session;
 use super::order::is_short_exchange;
 use super::reinject;
 use super::timer::Timer;
-use crate::SubflowId;
 use crate::config::Idleness;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
 use crate::subflow::Subflow;
+use crate::{PathSet, SubflowId};
 
 /// Bound on what is given to a helper before its pipe has brought anything of what is owed now: the
 /// rate it showed last time may be long ago, and the helper is not given more than it would pass on
@@ -42,6 +42,14 @@ impl Scope {
             Self::Transfers => !is_short_exchange(rank),
         }
     }
+}
+
+/// Streams of one group that a record is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Selection {
+    pub(super) scope: Scope,
+    /// Their set of paths.
+    pub(super) paths: PathSet,
 }
 
 /// Bounds on what waits on a subflow.
@@ -77,35 +85,40 @@ impl Comparison {
 }
 
 impl Session {
-    /// The subflow that the scheduler gives the next data to, and `views` of all that it was shown.
+    /// The subflow that the scheduler gives the next data of these streams to, and `views` of all
+    /// that it was shown: subflows of their paths.
     /// `passed_over` are indices that have turned out to have nothing they may carry.
     pub(super) fn choose(
         &mut self,
         now: Timestamp,
-        scope: Scope,
+        Selection { scope, paths }: Selection,
         passed_over: u64,
         views: &mut Vec<SubflowView>,
     ) -> Option<usize> {
-        if !self.streams.has_ready() && !self.scheduler.duplicates() {
+        if !self.streams.ready.waits(paths) && !self.scheduler.duplicates() {
             self.timers.stop(Timer::Schedule);
             return None;
         }
-        let interactive = scope == Scope::ShortExchanges || self.streams.has_delay_sensitive();
+        let interactive =
+            scope == Scope::ShortExchanges || self.streams.ready.has_delay_sensitive(paths);
         // Copies for a failed subflow that comes back are copies in vain: no store of them at a
         // helper.
         let rescues = || {
             let owes = |s: &Subflow| s.has_failed() && s.sent.data_bytes > 0;
-            self.subflows.iter().any(owes)
+            let mut subflows = self.subflows.iter().filter(|s| paths.contains(s.path));
+            subflows.any(owes)
         };
         let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
         // In its turn a transfer has the queues that short exchanges have.
         let has_turn = self.streams.ready.transfer_is_due();
         let short =
             scope != Scope::ShortExchanges && !has_turn && self.short_exchanges.is_recent(now);
-        self.fill_views(now, passed_over, Bounds { far: bound, short }, views);
+        let bounds = Bounds { far: bound, short };
+        self.fill_views(now, paths, passed_over, bounds, views);
         let decision = views.iter().any(|v| v.idle).then(|| {
-            let all = self.streams.unscheduled();
-            let in_short = || self.streams.unscheduled_in_short_exchanges();
+            // Streams of other sets wait for the same subflows.
+            let all = self.streams.unscheduled_beside(paths);
+            let in_short = || self.streams.unscheduled_in_short_exchanges(paths);
             let unscheduled_bytes = match scope {
                 Scope::All => all,
                 Scope::ShortExchanges => in_short(),
@@ -126,7 +139,8 @@ impl Session {
             None => {
                 // A subflow that is held back, though its socket would take more, is looked at
                 // again without an event.
-                let held_back = self.subflows.iter().any(|s| s.tx.room > 0 && s.carries());
+                let may = |s: &Subflow| s.tx.room > 0 && s.carries() && paths.contains(s.path);
+                let held_back = self.subflows.iter().any(may);
                 let again = (held_back && passed_over == 0).then(|| now + DEFER);
                 self.timers.set(Timer::Schedule, again);
                 None
@@ -134,17 +148,21 @@ impl Session {
         }
     }
 
-    /// Views of the subflows of the best tier for new data.
+    /// Views of the subflows of these paths in the best tier for new data among them.
     fn fill_views(
         &self,
         now: Timestamp,
+        paths: PathSet,
         passed_over: u64,
         bounds: Bounds,
         views: &mut Vec<SubflowView>,
     ) {
         views.clear();
         let heeds_silence = self.scheduler.heeds_silence();
-        let tier = |s: &Subflow| s.data_tier(heeds_silence);
+        let tier = |s: &Subflow| {
+            let in_set = paths.contains(s.path);
+            in_set.then(|| s.data_tier(heeds_silence)).flatten()
+        };
         let Some(best) = self.subflows.iter().filter_map(tier).min() else {
             return;
         };

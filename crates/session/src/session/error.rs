@@ -25,6 +25,9 @@ pub enum TreatmentError {
     /// The peer does not announce that it keeps sets of paths.
     #[error("the proxy does not keep streams to the paths that they may use; update it")]
     NoPathSets,
+    /// Streams have too many different sets of paths.
+    #[error("the streams of the session have too many different sets of paths")]
+    TooManySets,
 }
 
 /// A subflow misbehaved and was closed.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::resume::Resume;
-use crate::SubflowId;
 use crate::config::{BufferDelay, FeedbackRule, SessionConfig};
 use crate::estimator::FarReport;
 use crate::subflow::Subflow;
 use crate::wire::{AckCount, Frame, MAX_ACK_COUNTS, PathReport};
+use crate::{PathSet, SubflowId};
 
 /// Under the published feedback rules data moves on a path while some did so shortly before:
 /// helpers report on their links every 100 ms, and the report waits in the pipe for about as long.
@@ -286,10 +286,11 @@ impl Feedback {
         &mut self,
         now: Timestamp,
         subflows: &[Subflow],
+        paths: PathSet,
         urgent: bool,
     ) -> Option<usize> {
         let pad = |s: &Subflow| s.pad(now);
-        let usable = || usable(subflows);
+        let usable = || usable(subflows, paths);
         let soon = usable().map(|(_, s)| pad(s)).min()? + MAX_DELAY;
         let last_busy = usable()
             .filter(|(_, s)| pad(s) <= soon)
@@ -331,15 +332,19 @@ impl Feedback {
 
     /// Whether any subflow takes an ACK now.
     pub(super) fn has_room(subflows: &[Subflow]) -> bool {
-        usable(subflows).next().is_some()
+        usable(subflows, PathSet::ALL).next().is_some()
     }
 }
 
-/// Subflows of the best tier for feedback that have room, with their indices. Where none has,
-/// feedback waits.
-fn usable(subflows: &[Subflow]) -> impl Iterator<Item = (usize, &Subflow)> {
-    let best = subflows.iter().filter_map(Subflow::feedback_tier).min();
-    let takes = move |s: &Subflow| s.tx.room > 0 && best.is_some() && s.feedback_tier() == best;
+/// Subflows of these paths, of the best tier for feedback among them, that have room; with their
+/// indices. Where none has, feedback waits.
+fn usable(subflows: &[Subflow], paths: PathSet) -> impl Iterator<Item = (usize, &Subflow)> {
+    let in_set = move |s: &&Subflow| paths.contains(s.path);
+    let tiers = subflows.iter().filter(in_set);
+    let best = tiers.filter_map(Subflow::feedback_tier).min();
+    let takes = move |s: &Subflow| {
+        s.tx.room > 0 && best.is_some() && s.feedback_tier() == best && in_set(&s)
+    };
     subflows.iter().enumerate().filter(move |(_, s)| takes(s))
 }
 
@@ -469,15 +474,24 @@ mod tests {
         let mut feedback = feedback();
         all[1].counters.last_in = Some(ms(1_990));
         all[0].counters.last_in = Some(ms(500));
-        assert_eq!(feedback.choose(ms(2_000), &all, false), Some(1));
+        assert_eq!(
+            feedback.choose(ms(2_000), &all, PathSet::ALL, false),
+            Some(1)
+        );
         // An OPEN takes the direct path whatever radio is awake, if it is hardly slower.
-        assert_eq!(feedback.choose(ms(2_000), &all, true), Some(0));
+        assert_eq!(
+            feedback.choose(ms(2_000), &all, PathSet::ALL, true),
+            Some(0)
+        );
         // The helper's own link has been silent for long: only its pipe is busy.
         all[1].downlink = Some(HelperDownlink {
             quiet: Duration::from_secs(4),
             read_at: ms(1_950),
         });
-        assert_eq!(feedback.choose(ms(2_000), &all, false), Some(0));
+        assert_eq!(
+            feedback.choose(ms(2_000), &all, PathSet::ALL, false),
+            Some(0)
+        );
     }
 
     #[test]
@@ -491,7 +505,7 @@ mod tests {
                 ..*all[0].estimator.path()
             };
             all[0].estimator.on_path(ms(1), path);
-            let two = [0, 1].map(|_| feedback.choose(ms(2_000), &all, true));
+            let two = [0, 1].map(|_| feedback.choose(ms(2_000), &all, PathSet::ALL, true));
             assert_eq!(two[0], two[1], "they do not take turns");
             two[0]
         };
@@ -508,7 +522,7 @@ mod tests {
         all[0].counters.last_in = Some(ms(2_000));
         all[1].counters.last_in = Some(ms(2_400));
         let mut chosen = |at| {
-            let two = [0, 1].map(|_| feedback.choose(ms(at), &all, false));
+            let two = [0, 1].map(|_| feedback.choose(ms(at), &all, PathSet::ALL, false));
             two.contains(&Some(0))
         };
         assert!(chosen(2_999) && !chosen(3_001) && !chosen(4_500));
@@ -520,13 +534,19 @@ mod tests {
         let mut feedback = feedback();
         all[1].health.failed_since = Some(ms(1_000));
         all[0].tx.room = 0;
-        assert_eq!(feedback.choose(ms(2_000), &all, false), None);
+        assert_eq!(feedback.choose(ms(2_000), &all, PathSet::ALL, false), None);
         assert!(!Feedback::has_room(&all));
         // An express only where nothing else works, a failed one at the very last.
         all[0].health.failed_since = Some(ms(1_000));
-        assert_eq!(feedback.choose(ms(2_000), &all, false), Some(2));
+        assert_eq!(
+            feedback.choose(ms(2_000), &all, PathSet::ALL, false),
+            Some(2)
+        );
         all.pop();
-        assert_eq!(feedback.choose(ms(2_000), &all, false), Some(1));
+        assert_eq!(
+            feedback.choose(ms(2_000), &all, PathSet::ALL, false),
+            Some(1)
+        );
     }
 
     #[test]

@@ -5,14 +5,15 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::choose::{Comparison, Scope};
+use super::choose::{Comparison, Selection};
 use super::order::RANKS;
 use crate::config::Idleness;
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
+use crate::stream::Stream;
 use crate::subflow::SentFrame;
 use crate::wire::{DATA_OVERHEAD_MAX, Frame, MAX_RECORD_BYTES, put_data_header};
-use crate::{StreamId, SubflowId};
+use crate::{PathNumber, StreamId, SubflowId};
 
 /// A record's time on its path: short enough that small frames never wait long behind one, long
 /// enough that framing stays under half a percent at the rates of interest.
@@ -48,9 +49,10 @@ enum Share {
 /// Where stream frames are written.
 struct Target<'a> {
     now: Timestamp,
-    /// Index and number of the subflow.
+    /// Index and number of the subflow, and the number of its path.
     i: usize,
     on: SubflowId,
+    path: Option<PathNumber>,
     out: &'a mut Vec<u8>,
     /// Plaintext octets of the record.
     limit: usize,
@@ -99,19 +101,20 @@ impl Session {
             now,
             i,
             on: s.id,
+            path: s.path,
             out,
             limit: octets.clamp(least, MAX_RECORD_BYTES as u64) as usize,
             frames,
         }
     }
 
-    /// Fills a record with stream bytes: ranks in their order, streams of a rank in turn, a record
-    /// each. `views` are the subflows among which this one was chosen.
+    /// Fills a record with bytes of these streams: ranks in their order, streams of a rank in turn,
+    /// a record each. `views` are the subflows among which this one was chosen.
     pub(super) fn put_data(
         &mut self,
         now: Timestamp,
         i: usize,
-        scope: Scope,
+        Selection { scope, paths }: Selection,
         views: &[SubflowView],
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
@@ -128,18 +131,19 @@ impl Session {
                 self.put_copies(id, &mut target);
             }
         }
-        let streams = self.streams.ready.len();
+        let streams = self.streams.ready.len_through(paths, RANKS - 1);
         let ranks = self.streams.ready.ranks();
         for rank in ranks.filter(|rank| scope.takes(*rank)) {
-            for _ in 0..self.streams.ready.len_in(rank) {
+            let mut pass = self.streams.ready.pass(paths, rank);
+            loop {
                 if target.is_full() {
                     return;
                 }
-                let Some(id) = self.streams.ready.pop(rank) else {
+                let Some(id) = self.streams.ready.pop(&mut pass) else {
                     break;
                 };
                 // Those that are served before its end.
-                let ahead = self.streams.ready.len_through(rank) as u64 + 1;
+                let ahead = self.streams.ready.len_through(paths, rank) as u64 + 1;
                 if streams > 1 && self.is_short(id, ahead, comparison.bytes_before) {
                     self.scratch.left_to_faster = true;
                     self.streams.put_back(rank, id);
@@ -186,7 +190,9 @@ impl Session {
     ) {
         let mut target = self.target(now, i, out, frames);
         for rank in 0..RANKS {
-            let ids: Vec<_> = self.streams.ready.ids_in(rank).take(MAX_SEARCHED).collect();
+            let groups = self.streams.ready.open_on(target.path);
+            let ids = groups.flat_map(|group| group.ids_in(rank));
+            let ids: Vec<_> = ids.take(MAX_SEARCHED).collect();
             for id in ids {
                 self.put_stream(id, Share::Urgent(other), &mut target);
             }
@@ -260,7 +266,9 @@ impl Session {
     fn put_copies(&mut self, id: StreamId, target: &mut Target) {
         let on = target.on;
         loop {
-            let Some(s) = self.streams.get_mut(id).filter(|s| s.send.reset.is_none()) else {
+            let may =
+                |s: &&mut Stream| s.send.reset.is_none() && s.treatment.paths.contains(target.path);
+            let Some(s) = self.streams.get_mut(id).filter(may) else {
                 return;
             };
             let Some(space) = target.space() else {
@@ -289,15 +297,18 @@ impl Session {
         }
     }
 
-    /// OPEN, CONNECTED, CLASS, MAX_STREAM_DATA, RESET and STOP of one stream.
+    /// Frames of one stream for a subflow of this path: CLASS and, if the path is in the stream's
+    /// set, OPEN, CONNECTED, MAX_STREAM_DATA, RESET and STOP.
     pub(super) fn put_signals(
         &mut self,
         id: StreamId,
+        path: Option<PathNumber>,
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) {
         self.put_class(id, out, frames);
-        let Some(s) = self.streams.get_mut(id) else {
+        let may = |s: &&mut Stream| s.treatment.paths.contains(path);
+        let Some(s) = self.streams.get_mut(id).filter(may) else {
             return;
         };
         if std::mem::take(&mut s.opening.wanted)

@@ -134,6 +134,7 @@ impl Session {
         let counted = &gone.counters;
         self.gone
             .add(&gone.name, counted.bytes_in, counted.bytes_out);
+        self.paths_changed();
         self.resume.note_dead(id, gone.rx.octets);
         self.feedback.forget(id);
         // Also before its hello was written: until there is a session, the others wait for it.

@@ -308,7 +308,7 @@ impl Session {
 
     /// Bytes that no subflow has been given yet.
     pub fn unscheduled_bytes(&self) -> u64 {
-        self.streams.unscheduled()
+        self.streams.unscheduled_in_all()
     }
 
     /// Bytes kept until the peer has them.
@@ -333,7 +333,7 @@ impl Session {
     }
 
     /// Whether stream bytes are on their way on some subflow, or wait to be; the end of a stream
-    /// counts, though it has no bytes.
+    /// counts, though it has no bytes. Streams of which no path has a subflow do not count.
     pub fn is_sending(&self) -> bool {
         self.streams.has_ready()
             || self.streams.unscheduled() > 0

@@ -292,6 +292,7 @@ impl Session {
         if let Some(at) = s.hello_at {
             s.estimator.on_answer(now.since(at));
         }
+        self.paths_changed();
         self.events.push_back(Event::SubflowUp(id));
         Ok(())
     }
@@ -360,13 +361,16 @@ impl Session {
         }
         s.opening.announced = true;
         s.opening.unconfirmed = confirm;
-        // A change of the treatment may have overtaken OPEN.
-        if s.treatment_change.number == 0 {
-            s.treatment = treatment;
-        }
-        let class = s.treatment.class;
         s.destination = Some(destination.clone());
         let readable = s.recv.is_readable();
+        // A change of the treatment may have overtaken OPEN.
+        let class = match s.treatment_change.number {
+            0 => {
+                self.take_treatment(id, treatment)?;
+                treatment.class
+            }
+            _ => s.treatment.class,
+        };
         self.events.push_back(Event::StreamOpened {
             stream: id,
             destination,

@@ -8,7 +8,15 @@ use super::streams::Streams;
 use crate::subflow::SentFrame;
 use crate::treatment::Treatment;
 use crate::wire::Frame;
-use crate::{CloseCode, StreamClass, StreamId};
+use crate::{CloseCode, PathSet, StreamClass, StreamId};
+
+/// Maximum number of sets of paths that the streams of a client have at a time: each record looks
+/// at all of them.
+const MAX_SETS: usize = 64;
+
+/// Maximum number at a server. Frames that take streams out of a set may be overtaken by those that
+/// put others into new ones.
+const MAX_SETS_OF_PEER: usize = 4 * MAX_SETS;
 
 impl Session {
     /// Client: changes the class of an open stream; its priority and paths stay. See
@@ -24,7 +32,8 @@ impl Session {
     /// nothing: the client knows its applications.
     ///
     /// # Errors
-    /// The peer does not [keep paths](Self::keeps_paths); the stream's treatment has not changed.
+    /// The peer does not [keep paths](Self::keeps_paths), or streams have too many sets of them;
+    /// the stream's treatment has not changed.
     pub fn set_treatment(
         &mut self,
         id: StreamId,
@@ -73,9 +82,52 @@ impl Session {
             && s.treatment_change.number < change
         {
             s.treatment_change.number = change;
-            self.streams.treat(id, treatment);
+            self.take_treatment(id, treatment)?;
         }
         Ok(())
+    }
+
+    /// Server: gives a stream the treatment that the client wants for it.
+    ///
+    /// # Errors
+    /// Too many sets of paths.
+    pub(super) fn take_treatment(
+        &mut self,
+        id: StreamId,
+        treatment: Treatment,
+    ) -> Result<(), SubflowError> {
+        if self.streams.ready.sets_with(treatment.paths) > MAX_SETS_OF_PEER {
+            return Err(SubflowError::ours(
+                CloseCode::TooMuch,
+                format!("more than {MAX_SETS_OF_PEER} sets of paths"),
+            ));
+        }
+        self.streams.treat(id, treatment);
+        Ok(())
+    }
+
+    /// # Errors
+    /// The session cannot keep streams to these paths.
+    pub(super) fn check_paths(&self, paths: PathSet) -> Result<(), TreatmentError> {
+        if paths.is_all() {
+            return Ok(());
+        }
+        if !self.keeps_paths() {
+            return Err(TreatmentError::NoPathSets);
+        }
+        if self.streams.ready.sets_with(paths) > MAX_SETS {
+            return Err(TreatmentError::TooManySets);
+        }
+        Ok(())
+    }
+
+    /// A subflow has come, has gone, or may carry data since now.
+    pub(super) fn paths_changed(&mut self) {
+        let carrying = self.subflows.iter().filter(|s| s.carries());
+        let carrying = PathSet::of(carrying.filter_map(|s| s.path));
+        if self.streams.ready.set_carrying(carrying) {
+            self.wake_writers();
+        }
     }
 
     /// CLASS of one stream, if it is to be written.
@@ -100,11 +152,12 @@ impl Session {
 }
 
 impl Streams {
-    /// CLASS of the stream is to be written.
+    /// CLASS of the stream is to be written, on any path: while its own are gone, the peer has to
+    /// learn all the same which ones it may use no longer.
     pub(super) fn signal_class(&mut self, id: StreamId) {
         if let Some(s) = self.get_mut(id) {
             s.treatment_change.wanted = true;
-            self.signal(id);
+            self.signal_on(PathSet::ALL, id);
         }
     }
 }

@@ -192,7 +192,7 @@ impl Reinjection {
         if !config.rebalance || held_off {
             return Rebalanced::Nothing;
         }
-        if work.streams.held() == 0 {
+        if work.streams.held_open() == 0 {
             return self.carries_only_copies(now, work);
         }
         let pad = |s: &Subflow| {
@@ -249,7 +249,7 @@ impl Reinjection {
         let subflows = &work.subflows;
         // Where all has arrived, what is under way was sent for nothing: a subflow that came back
         // brought it before those that were to help it.
-        let all_arrived = work.streams.held() == 0;
+        let all_arrived = work.streams.held_open() == 0;
         let copies_only = |s: &&Subflow| {
             let bytes = match all_arrived {
                 true => s.sent.data_bytes,

@@ -3,7 +3,7 @@
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::choose::Scope;
+use super::choose::{Scope, Selection};
 use super::event::{Event, Transmit};
 use super::feedback;
 use super::reinject;
@@ -11,6 +11,7 @@ use super::timer::Timer;
 use crate::scheduler::{DEFER, SubflowView};
 use crate::subflow::{Phase, SentFrame, Subflow};
 use crate::wire::Frame;
+use crate::{PathNumber, PathSet};
 
 /// Control frames stop at this record length; the rest goes into the next record.
 const CONTROL_BYTES: usize = 4_096;
@@ -55,6 +56,7 @@ impl Session {
             let id = s.id;
             self.events.push_back(Event::SubflowUp(id));
         }
+        self.paths_changed();
         // A peer that comes back learns how far its former subflows got, on this very subflow.
         self.resume.peer_is_back();
         if joins {
@@ -89,14 +91,18 @@ impl Session {
         if self.control_is_due(now)
             && let Some(i) = self.choose_for_control(now)
         {
-            self.put_control(now, out, frames);
+            self.put_control(now, self.subflows[i].path, out, frames);
+            let selection = Selection {
+                scope: Scope::All,
+                paths: self.streams.ready.first_set(),
+            };
             // Bulk goes along when this is the subflow it would have taken anyway.
             if out.len() < CONTROL_BYTES
                 && !self.serves_apart(now)
                 && !self.expresses_short_exchanges(now)
-                && self.choose(now, Scope::All, 0, views) == Some(i)
+                && self.choose(now, selection, 0, views) == Some(i)
             {
-                self.put_data(now, i, Scope::All, views, out, frames);
+                self.put_data(now, i, selection, views, out, frames);
             }
             if !out.is_empty() {
                 return Some(i);
@@ -104,7 +110,7 @@ impl Session {
         }
         let apart = self.serves_apart(now);
         if apart && self.streams.ready.transfer_is_due() {
-            let i = self.put_scope(now, Scope::Transfers, out, frames, views);
+            let (i, _) = self.put_scope(now, Scope::Transfers, out, frames, views);
             if i.is_some() {
                 return i;
             }
@@ -122,11 +128,11 @@ impl Session {
         };
         let mut again = None;
         for scope in scopes {
-            let i = self.put_scope(now, *scope, out, frames, views);
+            let (i, at) = self.put_scope(now, *scope, out, frames, views);
             if i.is_some() {
                 return i;
             }
-            again = again.or(self.timers.get(Timer::Schedule));
+            again = again.or(at);
         }
         let left = std::mem::take(&mut self.scratch.left_to_faster);
         let again = again.or(left.then_some(now + DEFER));
@@ -141,12 +147,15 @@ impl Session {
 
     /// Whether short exchanges wait that an express carries past a helper's queue.
     fn expresses_short_exchanges(&self, now: Timestamp) -> bool {
-        self.streams.ready.has_short_exchanges()
+        let ready = &self.streams.ready;
+        ready.has_short_exchanges()
             && self.has_expresses()
-            && reinject::express_for(now, &self.subflows).is_some()
+            && reinject::express_for(now, &self.subflows)
+                .is_some_and(|(i, _)| ready.has_short_exchanges_on(self.subflows[i].path))
     }
 
-    /// Fills a record with data of these streams, for the subflow that the scheduler chooses.
+    /// Fills a record with data of one group of these streams, for the subflow that the scheduler
+    /// chooses. Without a record: when it is to be asked again.
     fn put_scope(
         &mut self,
         now: Timestamp,
@@ -154,13 +163,42 @@ impl Session {
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
         views: &mut Vec<SubflowView>,
+    ) -> (Option<usize>, Option<Timestamp>) {
+        let selection = |paths| Selection { scope, paths };
+        if !self.streams.ready.has_sets() {
+            let i = self.put_group(now, selection(PathSet::ALL), out, frames, views);
+            return (i, self.timers.get(Timer::Schedule));
+        }
+        let mut again: Option<Timestamp> = None;
+        for paths in self.streams.ready.sets(|rank| scope.takes(rank)) {
+            let i = self.put_group(now, selection(paths), out, frames, views);
+            if i.is_some() {
+                return (i, None);
+            }
+            again = [again, self.timers.get(Timer::Schedule)]
+                .into_iter()
+                .flatten()
+                .min();
+        }
+        (None, again)
+    }
+
+    fn put_group(
+        &mut self,
+        now: Timestamp,
+        selection: Selection,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+        views: &mut Vec<SubflowView>,
     ) -> Option<usize> {
         let mut passed_over = 0u64;
-        while let Some(chosen) = self.choose(now, scope, passed_over, views) {
+        while let Some(chosen) = self.choose(now, selection, passed_over, views) {
             // The end of a stream is as small as feedback, and wakes no radio either.
             let quiet = self.only_ends_wait().then(|| self.choose_for_control(now));
-            for i in [quiet.flatten(), Some(chosen)].into_iter().flatten() {
-                self.put_data(now, i, scope, views, out, frames);
+            let may = |i: &usize| selection.paths.contains(self.subflows[*i].path);
+            let quiet = quiet.flatten().filter(may);
+            for i in [quiet, Some(chosen)].into_iter().flatten() {
+                self.put_data(now, i, selection, views, out, frames);
                 if !out.is_empty() {
                     return Some(i);
                 }
@@ -241,17 +279,33 @@ impl Session {
     /// anyway. Frames of streams are not to wait at a helper, if an express can carry them;
     /// feedback that is due goes along.
     fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
-        if self.streams.has_signals()
+        let paths = self.streams.signalling_paths();
+        if paths.is_some()
             && self.has_expresses()
             && let Some((i, _)) = reinject::express_for(now, &self.subflows)
+            && self.streams.has_signals_on(self.subflows[i].path)
         {
             return Some(i);
         }
+        let paths = paths.unwrap_or(PathSet::ALL);
         let urgent = self.streams.has_opens();
-        self.feedback.choose(now, &self.subflows, urgent)
+        let chosen = self.feedback.choose(now, &self.subflows, paths, urgent);
+        if chosen.is_some() || paths.is_all() {
+            return chosen;
+        }
+        // Frames of streams wait for room on their paths, frames of the session for none of them.
+        self.feedback
+            .choose(now, &self.subflows, PathSet::ALL, false)
     }
 
-    fn put_control(&mut self, now: Timestamp, out: &mut Vec<u8>, frames: &mut Vec<SentFrame>) {
+    /// Writes control frames for a subflow of this path.
+    fn put_control(
+        &mut self,
+        now: Timestamp,
+        path: Option<PathNumber>,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+    ) {
         let (subflows, resume) = (&mut self.subflows, &mut self.resume);
         self.feedback.write_due_ack(now, subflows, resume, out);
         if std::mem::take(&mut self.control.max_data_wanted) {
@@ -280,9 +334,9 @@ impl Session {
             frames.push(SentFrame::GoAway);
         }
         while out.len() < CONTROL_BYTES
-            && let Some(id) = self.streams.pop_signalling()
+            && let Some(id) = self.streams.pop_signalling(path)
         {
-            self.put_signals(id, out, frames);
+            self.put_signals(id, path, out, frames);
         }
     }
 
@@ -301,11 +355,26 @@ impl Session {
         }
         let (i, other) = reinject::express_for(now, &self.subflows)?;
         if short {
-            self.put_data(now, i, Scope::ShortExchanges, &[], out, frames);
+            self.put_short_exchanges(now, i, out, frames);
         }
         if copies && out.is_empty() {
             self.put_copies_past(now, i, other, out, frames);
         }
         (!out.is_empty()).then_some(i)
+    }
+    /// Fills a record with bytes of short exchanges that the express may carry.
+    fn put_short_exchanges(
+        &mut self,
+        now: Timestamp,
+        i: usize,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+    ) {
+        let scope = Scope::ShortExchanges;
+        for paths in self.streams.ready.sets(|rank| scope.takes(rank)) {
+            if out.is_empty() && paths.contains(self.subflows[i].path) {
+                self.put_data(now, i, Selection { scope, paths }, &[], out, frames);
+            }
+        }
     }
 }

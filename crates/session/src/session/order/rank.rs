@@ -1,5 +1,5 @@
-//! Ranks of streams: by class, and within the classes interactive and bulk by the bytes that a stream
-//! was given.
+//! Ranks of streams: by class, and within the classes interactive and bulk by the bytes that a
+//! stream was given.
 
 use crate::StreamClass;
 

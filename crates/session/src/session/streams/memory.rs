@@ -20,11 +20,17 @@ impl Streams {
         // A stream whose peer does not read gets no more of our memory than one frame or so.
         let ahead = s.send.max_offset.max(buffer.next()) + LEAST_SEND_BUFFER;
         let window = ahead.saturating_sub(buffer.end());
-        let free = memory.saturating_sub(self.held);
         let least = LEAST_SEND_BUFFER.min(LEAST_OF_ALL / self.table.len().max(1) as u64);
         let least = least.saturating_sub(buffer.held_bytes());
+        if !self.ready.is_open(s.treatment.paths) {
+            return window.min(least);
+        }
+        // Parked streams keep what they have: all of them as much again, at most.
+        let unparked = memory.saturating_sub(self.held_open());
+        let free = unparked.min(memory.saturating_mul(2).saturating_sub(self.held));
         // No stream takes all that is free while others wait for their part.
-        let sharers = self.ready.len() + self.blocked.len();
+        let blocked = self.ready.open().map(|group| group.blocked.len());
+        let sharers = self.ready.len() + blocked.sum::<usize>();
         let fair = if sharers > 1 {
             free / sharers as u64
         } else {
@@ -35,21 +41,31 @@ impl Streams {
 
     /// The stream's application waits until it may write.
     pub(in crate::session) fn block(&mut self, id: StreamId) {
-        if self.contains(id) && !self.blocked.contains(&id) {
-            self.blocked.push(id);
+        if let Some(s) = self.table.get(&id)
+            && let Some(group) = self.ready.group(s.treatment.paths)
+            && !group.blocked.contains(&id)
+        {
+            group.blocked.push(id);
         }
     }
 
     /// Calls `each` for every stream whose application may write again.
     pub(in crate::session) fn unblock(&mut self, memory: u64, mut each: impl FnMut(StreamId)) {
-        let mut i = 0;
-        while i < self.blocked.len() {
-            let id = self.blocked[i];
-            if self.budget(id, memory) > 0 {
-                self.blocked.swap_remove(i);
-                each(id);
-            } else {
-                i += 1;
+        for n in 0..self.ready.groups() {
+            let mut i = 0;
+            while let Some(id) = self
+                .ready
+                .nth(n)
+                .and_then(|group| group.blocked.get(i).copied())
+            {
+                if self.budget(id, memory) > 0 {
+                    self.ready
+                        .nth_mut(n)
+                        .map(|group| group.blocked.swap_remove(i));
+                    each(id);
+                } else {
+                    i += 1;
+                }
             }
         }
     }

@@ -3,17 +3,17 @@
 
 mod memory;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::order::{Order, RANKS, is_short_exchange, rank};
+use super::order::{Group, Order, RANKS, is_short_exchange, rank};
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
 use crate::treatment::Treatment;
-use crate::{ResetCode, StreamClass, StreamId, SubflowId};
+use crate::{PathNumber, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
 
 /// Maximum number of short exchanges of a rank whose bytes are counted: the sum is taken for each
 /// record, and so many make a long backlog.
@@ -27,16 +27,8 @@ pub(super) struct Streams {
     next: u64,
     /// Numbers of streams that are over.
     closed: RangeSet,
-    /// Streams with something to send.
+    /// Streams by their sets of paths, and those with something to send by rank.
     pub(super) ready: Order,
-    /// Streams whose application waits to write.
-    blocked: Vec<StreamId>,
-    /// Streams with OPEN, CONNECTED, CLASS, RESET, STOP or MAX_STREAM_DATA to write.
-    signalling: VecDeque<StreamId>,
-    /// Unscheduled bytes: the meta buffer (MPBond section 4.3.3).
-    unscheduled: u64,
-    /// Bytes to be sent again, among those.
-    retransmit: u64,
     /// Bytes kept for sending.
     held: u64,
     /// Client: streams on which an answer is awaited.
@@ -50,10 +42,6 @@ impl Streams {
             next: 0,
             closed: RangeSet::default(),
             ready: Order::default(),
-            blocked: Vec::new(),
-            signalling: VecDeque::new(),
-            unscheduled: 0,
-            retransmit: 0,
             held: 0,
             awaiting: 0,
         }
@@ -117,12 +105,13 @@ impl Streams {
     pub(super) fn open(&mut self, stream: Stream) -> StreamId {
         let id = StreamId(self.next);
         self.next += 1;
-        self.table.insert(id, stream);
+        self.accept(id, stream);
         id
     }
 
     /// Server: adds a stream under the peer's number.
     pub(super) fn accept(&mut self, id: StreamId, stream: Stream) {
+        self.ready.enter(stream.treatment.paths);
         self.table.insert(id, stream);
     }
 
@@ -132,12 +121,17 @@ impl Streams {
             return None;
         }
         let s = self.table.remove(&id)?;
-        self.unscheduled -= s.listed.unscheduled;
-        self.retransmit -= s.listed.retransmit;
-        self.held -= s.send.buffer.held_bytes();
+        let (paths, held) = (s.treatment.paths, s.send.buffer.held_bytes());
+        if let Some(group) = self.ready.group(paths) {
+            group.unscheduled -= s.listed.unscheduled;
+            group.retransmit -= s.listed.retransmit;
+            group.held -= held;
+            group.blocked.retain(|b| *b != id);
+        }
+        self.ready.leave(paths);
+        self.held -= held;
         self.awaiting -= usize::from(s.listed.awaits);
         self.closed.insert(id.0..id.0 + 1);
-        self.blocked.retain(|b| *b != id);
         Some(s)
     }
 
@@ -174,38 +168,63 @@ impl Streams {
             }
         }
         let listed = &mut s.listed;
-        self.unscheduled = self.unscheduled - listed.unscheduled + unscheduled;
-        listed.unscheduled = unscheduled;
         self.awaiting = self.awaiting + usize::from(awaits) - usize::from(listed.awaits);
         listed.awaits = awaits;
-        self.retransmit = self.retransmit - listed.retransmit + retransmit;
+        if let Some(group) = self.ready.group(s.treatment.paths) {
+            group.unscheduled = group.unscheduled - listed.unscheduled + unscheduled;
+            group.retransmit = group.retransmit - listed.retransmit + retransmit;
+        }
+        listed.unscheduled = unscheduled;
         listed.retransmit = retransmit;
         if listed.queued.is_none() && s.send.is_sendable() {
-            listed.queued = Some(self.ready.push(rank(s.treatment.class, s.served), id));
+            let rank = rank(s.treatment.class, s.served);
+            listed.queued = Some(self.ready.push(&s.treatment, rank, id));
         }
     }
 
-    /// Bytes that no subflow has been given, and those to be sent again.
+    /// Bytes that no subflow has been given, and those to be sent again; without those of parked
+    /// streams.
     pub(super) fn unscheduled(&self) -> u64 {
-        self.unscheduled
+        self.ready.open().map(|group| group.unscheduled).sum()
     }
 
-    /// Those of short exchanges.
-    pub(super) fn unscheduled_in_short_exchanges(&self) -> u64 {
+    /// The same with those of parked streams.
+    pub(super) fn unscheduled_in_all(&self) -> u64 {
+        self.ready.all().map(|group| group.unscheduled).sum()
+    }
+
+    /// Those of streams that share a path with this set.
+    pub(super) fn unscheduled_beside(&self, paths: PathSet) -> u64 {
+        let groups = self.ready.open_beside(paths);
+        groups.map(|group| group.unscheduled).sum()
+    }
+
+    /// Those of short exchanges among them.
+    pub(super) fn unscheduled_in_short_exchanges(&self, paths: PathSet) -> u64 {
         let ranks = (0..RANKS).take_while(|rank| is_short_exchange(*rank));
-        let ids = ranks.flat_map(|rank| self.ready.ids_in(rank).take(MAX_COUNTED));
+        let ids = ranks.flat_map(|rank| {
+            let groups = self.ready.open_beside(paths);
+            groups
+                .flat_map(move |group| group.ids_in(rank))
+                .take(MAX_COUNTED)
+        });
         ids.filter_map(|id| Some(self.get(id)?.listed.unscheduled))
             .sum()
     }
 
-    /// Bytes to be sent again.
+    /// Bytes to be sent again; without those of parked streams.
     pub(super) fn retransmit_bytes(&self) -> u64 {
-        self.retransmit
+        self.ready.open().map(|group| group.retransmit).sum()
     }
 
     /// Bytes kept until the peer has them.
     pub(super) fn held(&self) -> u64 {
         self.held
+    }
+
+    /// Those of streams that are not parked.
+    pub(super) fn held_open(&self) -> u64 {
+        self.ready.open().map(|group| group.held).sum()
     }
 
     /// Whether the peer owes an answer on any stream.
@@ -225,11 +244,6 @@ impl Streams {
         !self.ready.is_empty()
     }
 
-    /// Whether a stream of a delay-sensitive class has something to send.
-    pub(super) fn has_delay_sensitive(&self) -> bool {
-        self.ready.has_delay_sensitive()
-    }
-
     /// Streams with something to send, in their order.
     pub(super) fn ready_ids(&self) -> impl Iterator<Item = StreamId> {
         self.ready.ids()
@@ -238,22 +252,22 @@ impl Streams {
     /// Accounts for bytes given to a stream that was taken out of a rank, and puts it into its rank
     /// if it has more to send. Returns that rank, and the restarts of its count.
     pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) -> (usize, u32) {
-        let (mut now, mut restarts) = (from, 0);
+        let (mut now, mut restarts, mut priority) = (from, 0, 0);
         if let Some(s) = self.table.get_mut(&id) {
             s.served = s.served.saturating_add(bytes);
             now = rank(s.treatment.class, s.served);
             let more = s.send.is_sendable();
-            s.listed.queued = more.then(|| self.ready.push(now, id));
-            restarts = s.restarts;
+            s.listed.queued = more.then(|| self.ready.push(&s.treatment, now, id));
+            (restarts, priority) = (s.restarts, s.treatment.priority);
         }
-        self.ready.served(from, bytes);
+        self.ready.served(from, priority, bytes);
         (now, restarts)
     }
 
     /// Puts a stream that was taken out of a rank, and given nothing, at the end of that rank.
     pub(super) fn put_back(&mut self, rank: usize, id: StreamId) {
         if let Some(s) = self.table.get_mut(&id) {
-            s.listed.queued = Some(self.ready.push(rank, id));
+            s.listed.queued = Some(self.ready.push(&s.treatment, rank, id));
         }
     }
 
@@ -274,33 +288,91 @@ impl Streams {
     pub(super) fn treat(&mut self, id: StreamId, treatment: Treatment) {
         let stream = self.table.get_mut(&id);
         if let Some(s) = stream.filter(|s| s.treatment != treatment) {
-            s.treatment = treatment;
+            let old = std::mem::replace(&mut s.treatment, treatment);
             if let Some(place) = s.listed.queued.take() {
                 self.ready.remove(place);
+            }
+            if old.paths != treatment.paths {
+                self.regroup(id, old.paths, treatment.paths);
             }
             self.update(id);
         }
     }
 
-    /// A control frame of the stream is to be written.
-    pub(super) fn signal(&mut self, id: StreamId) {
-        if !self.signalling.contains(&id) {
-            self.signalling.push_back(id);
+    /// Moves a stream to the group of another set of paths.
+    fn regroup(&mut self, id: StreamId, from: PathSet, to: PathSet) {
+        let Some(s) = self.table.get(&id) else {
+            return;
+        };
+        let (listed, held) = (&s.listed, s.send.buffer.held_bytes());
+        let (mut signals, mut is_blocked) = (false, false);
+        if let Some(group) = self.ready.group(from) {
+            group.unscheduled -= listed.unscheduled;
+            group.retransmit -= listed.retransmit;
+            group.held -= held;
+            signals = group.signalling.contains(&id);
+            group.signalling.retain(|s| *s != id);
+            is_blocked = group.blocked.contains(&id);
+            group.blocked.retain(|b| *b != id);
+        }
+        self.ready.leave(from);
+        self.ready.enter(to);
+        if let Some(group) = self.ready.group(to) {
+            group.unscheduled += listed.unscheduled;
+            group.retransmit += listed.retransmit;
+            group.held += held;
+            group.signalling.extend(signals.then_some(id));
+            group.blocked.extend(is_blocked.then_some(id));
         }
     }
 
+    /// A control frame of the stream is to be written.
+    pub(super) fn signal(&mut self, id: StreamId) {
+        if let Some(s) = self.table.get(&id) {
+            self.signal_on(s.treatment.paths, id);
+        }
+    }
+
+    /// A control frame of the stream is to be written on one of these paths.
+    pub(super) fn signal_on(&mut self, paths: PathSet, id: StreamId) {
+        if let Some(group) = self.ready.group(paths)
+            && !group.signalling.contains(&id)
+        {
+            group.signalling.push_back(id);
+        }
+    }
+
+    /// Whether a control frame of a stream is to be written that is not parked.
     pub(super) fn has_signals(&self) -> bool {
-        !self.signalling.is_empty()
+        self.ready.open().any(|group| !group.signalling.is_empty())
+    }
+
+    /// Paths of which some may carry a control frame that is to be written; `None` without any.
+    pub(super) fn signalling_paths(&self) -> Option<PathSet> {
+        let waiting = self
+            .ready
+            .open()
+            .filter(|group| !group.signalling.is_empty());
+        waiting.map(Group::paths).reduce(PathSet::union)
+    }
+
+    /// Whether a control frame is to be written that a subflow of this path may carry.
+    pub(super) fn has_signals_on(&self, path: Option<PathNumber>) -> bool {
+        let mut groups = self.ready.open_on(path);
+        groups.any(|group| !group.signalling.is_empty())
     }
 
     /// Whether an OPEN is to be written.
     pub(super) fn has_opens(&self) -> bool {
         let opens = |id: &StreamId| self.get(*id).is_some_and(|s| s.opening.wanted);
-        self.signalling.iter().any(opens)
+        let mut groups = self.ready.open();
+        groups.any(|group| group.signalling.iter().any(opens))
     }
 
-    pub(super) fn pop_signalling(&mut self) -> Option<StreamId> {
-        self.signalling.pop_front()
+    /// Takes out a stream whose control frames a subflow of this path may carry.
+    pub(super) fn pop_signalling(&mut self, path: Option<PathNumber>) -> Option<StreamId> {
+        let mut groups = self.ready.open_on_mut(path);
+        groups.find_map(|group| group.signalling.pop_front())
     }
 
     // ---- writing --------------------------------------------------------------------------
@@ -308,7 +380,11 @@ impl Streams {
     /// Gives a stream bytes to send; they are dropped when its sending half is over.
     pub(super) fn write(&mut self, id: StreamId, bytes: Bytes) {
         if let Some(s) = self.table.get_mut(&id).filter(|s| s.send.is_writable()) {
-            self.held += bytes.len() as u64;
+            let len = bytes.len() as u64;
+            self.held += len;
+            if let Some(group) = self.ready.group(s.treatment.paths) {
+                group.held += len;
+            }
             s.send.buffer.write(bytes);
             s.wrote_last = true;
             self.update(id);
@@ -320,7 +396,11 @@ impl Streams {
         let Some(s) = self.table.get_mut(&id).filter(|s| !s.send.is_over()) else {
             return false;
         };
-        self.held -= s.send.buffer.held_bytes();
+        let held = s.send.buffer.held_bytes();
+        self.held -= held;
+        if let Some(group) = self.ready.group(s.treatment.paths) {
+            group.held -= held;
+        }
         s.send.buffer.clear();
         s.send.reset = Some(Signal::wanted(code));
         self.update(id);
@@ -372,23 +452,24 @@ impl Streams {
             s.send.fin_acked = true;
             s.send.fin_wanted = false;
         }
-        self.held -= s.send.buffer.ack(range);
+        let gone = s.send.buffer.ack(range);
+        self.held -= gone;
+        if let Some(group) = self.ready.group(s.treatment.paths) {
+            group.held -= gone;
+        }
         self.update(id);
     }
 
     /// The session is over: every half of a stream is reset that has not arrived completely.
     /// Returns all streams, ascending.
     pub(super) fn lose(&mut self) -> Vec<StreamId> {
-        self.unscheduled = 0;
-        self.retransmit = 0;
         self.held = 0;
         self.awaiting = 0;
         self.ready.clear();
-        self.signalling.clear();
-        self.blocked.clear();
         for s in self.table.values_mut() {
             s.listed = Listed::default();
             s.lose();
+            self.ready.enter(s.treatment.paths);
         }
         self.ids()
     }
@@ -416,6 +497,11 @@ mod tests {
         let s = streams.get_mut(id).unwrap();
         s.send.buffer.take_new(bytes, u64::MAX).unwrap();
         streams.update(id);
+    }
+
+    fn pop(streams: &mut Streams, rank: usize) -> Option<StreamId> {
+        let mut pass = streams.ready.pass(PathSet::ALL, rank);
+        streams.ready.pop(&mut pass)
     }
 
     #[test]
@@ -448,11 +534,11 @@ mod tests {
             all.write(id, Bytes::from_static(b"x"));
         }
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, b]);
-        assert_eq!(all.ready.pop(2), Some(a));
+        assert_eq!(pop(&mut all, 2), Some(a));
         all.requeue(2, a, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [b, a]);
         take(&mut all, b, 1);
-        assert_eq!(all.ready.pop(2), Some(b));
+        assert_eq!(pop(&mut all, 2), Some(b));
         all.requeue(2, b, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a]);
     }
@@ -472,7 +558,7 @@ mod tests {
             all.treat(b, StreamClass::Realtime.into());
             assert_eq!(all.ready_ids().collect::<Vec<_>>(), [b, a, c]);
         }
-        assert_eq!(all.ready.pop(0), Some(b));
+        assert_eq!(pop(&mut all, 0), Some(b));
         all.put_back(0, b);
         all.treat(b, StreamClass::Bulk.into());
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, c, b]);

@@ -9,6 +9,7 @@ mod later;
 mod loss;
 mod order;
 mod pair;
+mod paths;
 mod reclass;
 mod silence;
 mod transfers;

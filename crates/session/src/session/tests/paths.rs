@@ -1,0 +1,314 @@
+//! Streams that only some paths may carry.
+
+use std::time::Duration;
+
+use super::pair::{HopModel, Pair, at, hop, paths, pattern};
+use crate::*;
+
+const MIB: usize = 1 << 20;
+
+/// A session whose path n has the hops n.
+fn on(hops: &[&[HopModel]]) -> Pair {
+    let mut p = Pair::new(SessionConfig::default());
+    for (n, hops) in (0..).zip(hops) {
+        p.join_on(n, Role::Regular, hops);
+    }
+    p.run(at(1_000), |_| false);
+    p.announce_paths();
+    p
+}
+
+fn two() -> Pair {
+    on(&[&[hop(8.0, 25)], &[hop(8.0, 25)]])
+}
+
+fn treatment(set: PathSet) -> Treatment {
+    Treatment {
+        paths: set,
+        ..StreamClass::Bulk.into()
+    }
+}
+
+fn open(p: &mut Pair, treatment: Treatment) -> StreamId {
+    let to = Destination::Addr("192.0.2.1:80".parse().expect("address"));
+    p.client.open(p.now, to, treatment).expect("stream")
+}
+
+/// Streams of these treatments that the proxy knows.
+fn opened<const N: usize>(p: &mut Pair, treatments: [Treatment; N]) -> [StreamId; N] {
+    let streams = treatments.map(|treatment| open(p, treatment));
+    let until = p.now + Duration::from_millis(300);
+    p.run(until, |_| false);
+    assert_eq!(p.opened().len(), N);
+    streams
+}
+
+/// Each end gives the stream so many bytes.
+fn write_both(p: &mut Pair, id: StreamId, bytes: usize) {
+    p.client.write(id, pattern(bytes));
+    p.server().write(id, pattern(bytes));
+}
+
+/// Paths on which a stream's bytes have gone, up and down.
+fn used(p: &mut Pair, id: StreamId) -> [Vec<u8>; 2] {
+    let now = p.now;
+    let of = |session: &Session| {
+        let subflows = session.subflows(now);
+        let stream = session.streams().into_iter().find(|s| s.id == id);
+        let shares = stream.expect("open").subflows;
+        let carried = shares.iter().filter(|share| share.bytes_out > 0);
+        let mut paths: Vec<u8> = carried
+            .map(|share| {
+                let subflow = subflows.iter().find(|s| s.id == share.subflow);
+                let name = &subflow.expect("there").name;
+                name.strip_prefix("link").expect(name).parse().expect(name)
+            })
+            .collect();
+        paths.sort_unstable();
+        paths
+    };
+    [of(&p.client), of(p.server())]
+}
+
+/// Bytes of the stream that the client and the server have.
+fn got(p: &Pair, id: StreamId) -> [usize; 2] {
+    let of = |got: &std::collections::BTreeMap<StreamId, (Vec<u8>, _)>| {
+        got.get(&id).map_or(0, |(bytes, _)| bytes.len())
+    };
+    [of(&p.client_got), of(&p.server_got)]
+}
+
+/// Time until both ends have `bytes` of the stream.
+fn time_for(p: &mut Pair, id: StreamId, bytes: usize) -> Duration {
+    let start = p.now;
+    let until = start + Duration::from_secs(60);
+    p.run(until, |p| got(p, id) == [bytes; 2]);
+    assert_eq!(got(p, id), [bytes; 2]);
+    p.now.since(start)
+}
+
+#[test]
+fn bytes_go_on_the_paths_of_their_stream_only_in_both_directions() {
+    let mut p = two();
+    let [a, b] = opened(&mut p, [treatment(paths(&[1])), treatment(PathSet::ALL)]);
+    let start = p.now;
+    write_both(&mut p, a, MIB / 4);
+    write_both(&mut p, b, MIB);
+    time_for(&mut p, a, MIB / 4);
+    time_for(&mut p, b, MIB);
+    assert_eq!(used(&mut p, a), [[1], [1]]);
+    assert_eq!(used(&mut p, b), [[0, 1], [0, 1]]);
+    // 1.25 MiB at 2 MB/s: no path is idle.
+    let took = p.now.since(start);
+    assert!(took < Duration::from_millis(850), "{took:?}");
+}
+
+#[test]
+fn three_sets_share_three_paths() {
+    let mut p = on(&[
+        &[hop(8.0, 25)],
+        &[hop(4.0, 40)],
+        &[hop(5.0, 2), hop(10.0, 25)],
+    ]);
+    let sets: [&[u64]; 3] = [&[0, 1], &[1, 2], &[2]];
+    let ids = opened(&mut p, sets.map(|set| treatment(paths(set))));
+    for id in ids {
+        write_both(&mut p, id, MIB);
+    }
+    for (id, set) in ids.into_iter().zip(sets) {
+        time_for(&mut p, id, MIB);
+        for used in used(&mut p, id) {
+            let all = used.iter().all(|path| set.contains(&u64::from(*path)));
+            assert!(all && !used.is_empty(), "{set:?}: {used:?}");
+        }
+    }
+}
+
+#[test]
+fn parked_streams_cost_no_time_and_do_not_delay_others() {
+    // Without A: a transfer whose end is hedged and rebalanced.
+    let alone = {
+        let mut p = two();
+        let [b] = opened(&mut p, [treatment(PathSet::ALL)]);
+        p.kill(p.links[1].id);
+        write_both(&mut p, b, MIB);
+        time_for(&mut p, b, MIB)
+    };
+    let mut p = two();
+    let [a, b] = opened(&mut p, [treatment(paths(&[1])), treatment(PathSet::ALL)]);
+    p.kill(p.links[1].id);
+    write_both(&mut p, a, MIB);
+    p.client.mark_chunk_end(a);
+    p.client.finish(a);
+    write_both(&mut p, b, MIB);
+    assert_eq!(time_for(&mut p, b, MIB), alone);
+    assert_eq!(got(&p, a), [0, 0]);
+    // All is quiet: nothing is due within the next second at either end.
+    let until = p.now + Duration::from_secs(1);
+    p.run(until, |_| false);
+    let due = [p.client.poll_timeout(), p.server().poll_timeout()];
+    for at in due.into_iter().flatten() {
+        assert!(
+            at > p.now + Duration::from_secs(1),
+            "{due:?} at {:?}",
+            p.now
+        );
+    }
+    assert!(!p.client.is_sending() && !p.server().is_sending());
+    assert_eq!(p.server().unscheduled_bytes(), MIB as u64);
+    // Its path comes back under another number of a subflow.
+    let again = p.join_on(1, Role::Regular, &[hop(8.0, 25)]);
+    assert_eq!(again, SubflowId(3));
+    let took = time_for(&mut p, a, MIB);
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+    assert_eq!(used(&mut p, a), [[2], [2]]);
+}
+
+#[test]
+fn a_stream_that_may_use_a_backup_only_goes_while_regular_subflows_work() {
+    let mut p = on(&[&[hop(8.0, 25)]]);
+    p.join_on(1, Role::Backup, &[hop(8.0, 25)]);
+    p.run(at(1_500), |_| false);
+    let [a, b] = opened(&mut p, [treatment(paths(&[1])), treatment(PathSet::ALL)]);
+    for id in [a, b] {
+        write_both(&mut p, id, MIB / 4);
+    }
+    time_for(&mut p, a, MIB / 4);
+    time_for(&mut p, b, MIB / 4);
+    assert_eq!(used(&mut p, a), [[1], [1]]);
+    assert_eq!(used(&mut p, b), [[0], [0]]);
+}
+
+/// OPEN, its bytes, and the end wait for the path, and the OPEN has the newest treatment.
+#[test]
+fn an_open_waits_for_its_path_and_has_the_treatment_of_then() {
+    let mut p = on(&[&[hop(8.0, 25)]]);
+    let a = open(&mut p, treatment(paths(&[1])));
+    p.client.write(a, pattern(1_000));
+    p.run(at(3_000), |_| false);
+    assert!(p.opened().is_empty());
+    let newest = Treatment {
+        priority: 4,
+        ..treatment(paths(&[1, 2]))
+    };
+    p.client.set_treatment(a, newest).expect("kept");
+    let sent = p.octets_up(p.links[0].id);
+    p.run(at(4_000), |_| false);
+    assert!(p.opened().is_empty() && p.octets_up(p.links[0].id) == sent);
+    p.join_on(2, Role::Regular, &[hop(8.0, 25)]);
+    p.run(at(5_000), |_| false);
+    assert_eq!(p.opened(), [a]);
+    let stream = p.server().streams().remove(0);
+    assert_eq!((stream.priority, stream.paths), (4, newest.paths));
+    assert_eq!(used(&mut p, a)[0], [1]);
+    assert_eq!(got(&p, a), [0, 1_000]);
+}
+
+/// The proxy learns that a path is no longer to be used although no other one is there.
+#[test]
+fn a_stream_is_taken_off_the_only_path_that_is_there() {
+    let mut p = on(&[&[hop(8.0, 25)]]);
+    let [a] = opened(&mut p, [treatment(PathSet::ALL)]);
+    p.server().write(a, pattern(4 * MIB));
+    p.run(p.now + Duration::from_millis(500), |_| false);
+    p.client
+        .set_treatment(a, treatment(paths(&[1])))
+        .expect("kept");
+    p.run(p.now + Duration::from_secs(1), |_| false);
+    let [before, _] = got(&p, a);
+    assert!(before > 0 && before < 4 * MIB);
+    p.run(p.now + Duration::from_secs(5), |_| false);
+    assert_eq!(got(&p, a), [before, 0]);
+    p.client
+        .set_treatment(a, treatment(paths(&[0, 1])))
+        .expect("kept");
+    p.run(p.now + Duration::from_secs(10), |p| got(p, a)[0] == 4 * MIB);
+    assert_eq!(got(&p, a), [4 * MIB, 0]);
+}
+
+/// Parked streams keep what they have; the others have all memory, up to twice as much together.
+#[test]
+fn memory_for_sending_is_not_held_up_by_parked_streams() {
+    let config = SessionConfig {
+        send_memory_bytes: MIB as u64,
+        ..SessionConfig::default()
+    };
+    let mut p = Pair::new(config);
+    p.join_on(0, Role::Regular, &[hop(8.0, 25)]);
+    p.run(at(1_000), |_| false);
+    p.announce_paths();
+    let sets = [PathSet::ALL, paths(&[1]), paths(&[2])];
+    let [b, a, c] = sets.map(|set| open(&mut p, treatment(set)));
+    let least = 64 << 10;
+    assert_eq!(p.client.send_budget(a), least);
+    p.client.write(a, pattern(3 * MIB / 2));
+    p.client.write(c, pattern(MIB / 4));
+    assert_eq!(p.client.send_budget(a), 0);
+    // Of 2 MiB, parked streams have 1.75.
+    assert_eq!(p.client.send_budget(b), MIB as u64 / 4);
+    p.client.write(c, pattern(MIB / 4));
+    assert_eq!(p.client.send_budget(b), least);
+    // When a path comes, its writers are woken.
+    p.client_events.clear();
+    p.join_on(1, Role::Regular, &[hop(8.0, 25)]);
+    p.run(at(9_000), |_| false);
+    let woken = |id| {
+        let mut events = p.client_events.iter();
+        events.any(|e| matches!(e, session::Event::StreamWritable(s) if *s == id))
+    };
+    assert!(woken(a) && !woken(c));
+}
+
+#[test]
+fn higher_priorities_go_first_and_others_keep_an_eighth() {
+    let mut p = on(&[&[hop(8.0, 25)]]);
+    let with = |priority| Treatment {
+        priority,
+        ..StreamClass::Background.into()
+    };
+    let [low, high] = opened(&mut p, [with(0), with(7)]);
+    for id in [low, high] {
+        p.server().write(id, pattern(4 * MIB));
+    }
+    p.run(p.now + Duration::from_secs(3), |_| false);
+    let [low, high] = [low, high].map(|id| got(&p, id)[0] as f64);
+    let share = low / (low + high);
+    assert!((0.1..0.15).contains(&share), "{share}");
+}
+
+#[test]
+fn streams_have_64_sets_at_a_time_at_a_client_and_256_at_a_server() {
+    let mut p = two();
+    // The sets whose bits are those of 1, 2 and so on.
+    let set = |n: u64| {
+        let numbers: Vec<_> = (0..62).filter(|bit| (n + 1) >> bit & 1 != 0).collect();
+        treatment(paths(&numbers))
+    };
+    for n in 0..64 {
+        open(&mut p, set(n));
+    }
+    let too_many = TreatmentError::TooManySets;
+    let to = Destination::Addr("192.0.2.1:80".parse().expect("address"));
+    let refused = p.client.open(p.now, to.clone(), set(64));
+    assert_eq!(refused, Err(OpenError::Treatment(too_many)));
+    let known = open(&mut p, set(5));
+    let changed = p.client.set_treatment(known, set(64));
+    assert_eq!(changed, Err(too_many));
+    let opens = (0..257).map(|n| wire::Frame::Open {
+        stream: StreamId(100 + n),
+        treatment: set(n),
+        max_stream_data: 10,
+        destination: to.clone(),
+        confirm: false,
+    });
+    let (mut server, subflow) = super::hostile::server();
+    for (n, open) in opens.enumerate() {
+        let record = super::hostile::record(&[open]);
+        let octets = 1_000 + 100 * n as u64;
+        let result = server.handle_record(super::hostile::NOW, subflow, record, octets);
+        match n {
+            256 => assert_eq!(result.map_err(|e| e.code), Err(CloseCode::TooMuch)),
+            _ => assert_eq!(result, Ok(()), "{n}"),
+        }
+    }
+}
