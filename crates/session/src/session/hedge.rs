@@ -9,6 +9,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::reinject::{Reinjection, Work};
+use super::takers::Takers;
 use crate::config::RebalanceTrigger;
 use crate::stats::SessionStats;
 use crate::subflow::{LastFrame, Subflow};
@@ -55,9 +56,9 @@ impl Reinjection {
         if slow.remaining(now) <= arrives {
             return;
         }
-        let id = slow.id;
+        let (id, takers) = (slow.id, Takers::of(std::iter::once(fast)));
         if let Some(i) = work.subflows.index(id) {
-            let copied = work.recall(i, bytes, LastFrame::Cut);
+            let copied = work.recall(i, bytes, LastFrame::Cut, |paths| takers.may_carry(paths));
             self.hedged += copied;
             // Rebalancing has its own allowance.
             self.copies_before += copied;

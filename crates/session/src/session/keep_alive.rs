@@ -6,17 +6,22 @@
 use mpbond_units::Timestamp;
 
 use super::streams::Streams;
-use crate::SubflowId;
 use crate::subflow::Subflow;
+use crate::{PathSet, SubflowId};
 
-/// The subflow that is to be sent a PING, and when. None while no stream is open, or while a
-/// subflow works whose network is not known to forget.
+/// The subflow that is to be sent a PING first, and when. None while no stream is open, or while a
+/// subflow works whose network is not known to forget. Streams with a set of paths need one of that
+/// set.
 pub(super) fn due(streams: &Streams, subflows: &[Subflow]) -> Option<(SubflowId, Timestamp)> {
-    if streams.is_empty() {
-        return None;
-    }
+    let sets = streams.ready.open().filter(|group| group.has_streams());
+    let due = sets.filter_map(|group| due_in(group.paths(), subflows));
+    due.min_by_key(|(_, at)| *at)
+}
+
+fn due_in(paths: PathSet, subflows: &[Subflow]) -> Option<(SubflowId, Timestamp)> {
     let mut longest = None;
-    for s in subflows.iter().filter(|s| s.works() && !s.is_express()) {
+    let may = |s: &&Subflow| s.works() && !s.is_express() && paths.contains(s.path);
+    for s in subflows.iter().filter(may) {
         let remembers = s.keep_alive?;
         if longest.is_none_or(|(most, _)| remembers > most) {
             longest = Some((remembers, s));
@@ -86,5 +91,28 @@ mod tests {
         subflows[0].pings.wanted = false;
         subflows[0].give(s(50), 0, 0..10);
         assert_eq!(due(&waiting(), &subflows), None);
+    }
+    #[test]
+    fn streams_with_a_set_of_paths_need_a_subflow_of_theirs() {
+        let number = crate::PathNumber::new(3);
+        let paths = PathSet::of(number).unwrap();
+        let mut own = subflow(2, Role::Regular, Some(30));
+        own.path = number;
+        let mut subflows = [subflow(1, Role::Regular, None), own];
+        let mut streams = waiting();
+        assert_eq!(due(&streams, &subflows), None);
+        let treatment = crate::Treatment {
+            paths,
+            ..StreamClass::Bulk.into()
+        };
+        let id = streams.open(Stream::new(treatment, None, s(0), 1_000));
+        // Parked.
+        assert_eq!(due(&streams, &subflows), None);
+        streams.ready.set_carrying(Some(paths));
+        assert_eq!(due(&streams, &subflows), Some((SubflowId(2), s(30))));
+        subflows[0].keep_alive = Some(Duration::from_secs(60));
+        assert_eq!(due(&streams, &subflows), Some((SubflowId(2), s(30))));
+        streams.treat(id, StreamClass::Bulk.into());
+        assert_eq!(due(&streams, &subflows), Some((SubflowId(1), s(60))));
     }
 }

@@ -38,6 +38,7 @@ mod keep_alive;
 mod lifecycle;
 mod movement;
 mod order;
+mod rebalance_sets;
 mod receive;
 mod reclass;
 mod reinject;
@@ -45,6 +46,7 @@ mod resume;
 mod short_exchanges;
 mod streams;
 mod subflows;
+mod takers;
 mod timer;
 mod transmit;
 

@@ -359,18 +359,17 @@ impl Session {
             self.wake_writers();
             return Ok(());
         }
+        // A change of the treatment may have overtaken OPEN.
+        if s.treatment_change.number == 0 {
+            self.take_treatment(id, treatment)?;
+        }
+        let Some(s) = self.streams.get_mut(id) else {
+            return Ok(());
+        };
         s.opening.announced = true;
         s.opening.unconfirmed = confirm;
         s.destination = Some(destination.clone());
-        let readable = s.recv.is_readable();
-        // A change of the treatment may have overtaken OPEN.
-        let class = match s.treatment_change.number {
-            0 => {
-                self.take_treatment(id, treatment)?;
-                treatment.class
-            }
-            _ => s.treatment.class,
-        };
+        let (class, readable) = (s.treatment.class, s.recv.is_readable());
         self.events.push_back(Event::StreamOpened {
             stream: id,
             destination,

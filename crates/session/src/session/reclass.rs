@@ -39,6 +39,9 @@ impl Session {
         id: StreamId,
         treatment: Treatment,
     ) -> Result<(), TreatmentError> {
+        if !self.identity.client {
+            return Ok(());
+        }
         self.check_paths(treatment.paths)?;
         self.change(id, treatment.bounded());
         Ok(())
@@ -81,8 +84,10 @@ impl Session {
         if let Some(s) = self.known(now, id)?
             && s.treatment_change.number < change
         {
-            s.treatment_change.number = change;
             self.take_treatment(id, treatment)?;
+            if let Some(s) = self.streams.get_mut(id) {
+                s.treatment_change.number = change;
+            }
         }
         Ok(())
     }

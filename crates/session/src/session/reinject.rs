@@ -19,7 +19,6 @@
 //! They precede new bytes, except on a subflow that would deliver them late. Where a helper's queue
 //! would delay them everywhere, an express carries them past it ([`express_for`]). The copies of
 //! the scheduler `redundant` are made in `fill`.
-//!
 //! A subflow that turns out to work brings the rest itself ([`Reinjection::undo`]).
 
 use std::ops::Range;
@@ -30,10 +29,12 @@ use mpbond_units::Timestamp;
 use super::control::Control;
 use super::streams::Streams;
 use super::subflows::Subflows;
+use super::takers::Takers;
 use crate::config::{RebalanceTrigger, ReinjectionConfig};
 use crate::stats::SessionStats;
+use crate::stream::Stream;
 use crate::subflow::{LastFrame, SentFrame, Subflow};
-use crate::{StreamId, SubflowId};
+use crate::{PathSet, StreamId, SubflowId};
 
 /// Bytes of the first probe. Each of the next ones has twice as many, [`PROBE_DOUBLINGS`] times:
 /// little is lost where the subflow only paused, and the reader goes on until it counts as
@@ -109,20 +110,22 @@ impl Reinjection {
     /// section 7). It costs a packet or two if the silence was none.
     pub(super) fn probe(&mut self, silent: &[SubflowId], work: &mut Work) {
         for &id in silent {
-            let helps = |s: &Subflow| s.id != id && s.may_take_over();
-            let helped = work.subflows.iter().any(helps);
+            let helps = |s: &&Subflow| s.id != id && s.may_take_over();
+            let takers = Takers::of(work.subflows.iter().filter(helps));
             let Some(s) = work.subflows.by_id_mut(id) else {
                 continue;
             };
             let bytes = PROBE_BYTES << s.health.probes.min(PROBE_DOUBLINGS);
             s.health.probes += 1;
-            if !helped {
+            if takers.is_none() {
                 continue;
             }
             let streams = &*work.streams;
             let mut blocked: Vec<StreamId> = Vec::new();
             let oldest = s.sent.recall_oldest(bytes, |stream, range| {
-                let Some(s) = streams.get(stream).filter(|s| s.send.reset.is_none()) else {
+                let may =
+                    |s: &&Stream| s.send.reset.is_none() && takers.may_carry(s.treatment.paths);
+                let Some(s) = streams.get(stream).filter(may) else {
                     return false;
                 };
                 if range.start <= s.send.buffer.base() {
@@ -138,13 +141,20 @@ impl Reinjection {
     /// Gives others what potentially failed subflows owe, if there are any that have not failed.
     /// An OPEN, a RESET or a window that waits there holds up more than bulk does.
     pub(super) fn recall_from_failed(&self, work: &mut Work, control: &mut Control) {
-        if !work.subflows.iter().any(Subflow::works) {
+        let takers = Takers::of(work.subflows.iter().filter(|s| s.works()));
+        if takers.is_none() {
             return;
         }
         for i in 0..work.subflows.len() {
             if work.subflows[i].has_failed() {
-                work.recall(i, u64::MAX, LastFrame::Whole);
-                let frames = work.subflows[i].sent.take_control_frames();
+                let may = |paths| takers.may_carry(paths);
+                work.recall(i, u64::MAX, LastFrame::Whole, may);
+                let streams = &*work.streams;
+                let may = |stream: Option<StreamId>| {
+                    let stream = stream.and_then(|id| streams.get(id));
+                    stream.is_none_or(|s| takers.may_carry(s.treatment.paths))
+                };
+                let frames = work.subflows[i].sent.take_control_frames(may);
                 work.requeue(frames, control);
             }
         }
@@ -185,6 +195,9 @@ impl Reinjection {
     /// and without them two slow subflows would recall from each other without end.
     pub(super) fn rebalance(&self, now: Timestamp, credit: u64, work: &mut Work) -> Rebalanced {
         let config = &self.config;
+        if config.rebalance && work.streams.ready.has_sets() {
+            return self.rebalance_sets(now, credit, work);
+        }
         let held_off = match config.trigger {
             RebalanceTrigger::NothingSendable => new_bytes_may_go(work.streams, credit),
             RebalanceTrigger::NothingUnscheduled => work.streams.unscheduled() > 0,
@@ -195,13 +208,9 @@ impl Reinjection {
         if work.streams.held_open() == 0 {
             return self.carries_only_copies(now, work);
         }
-        let pad = |s: &Subflow| {
-            let copies = s.throughput(now).time_for(s.sent.recalled_bytes);
-            s.pad(now).saturating_sub(copies)
-        };
-        let late = |s: &&Subflow| s.works() && s.is_regular() && s.sent.useful_bytes() > 0;
         let subflows = work.subflows.iter();
-        let Some(slowest) = subflows.clone().filter(late).max_by_key(|s| pad(s)) else {
+        let late = subflows.clone().filter(|s| s.owes_useful());
+        let Some(slowest) = late.max_by_key(|s| s.pad_without_copies(now)) else {
             return self.carries_only_copies(now, work);
         };
         // Bytes of a probed one are given to others, which may have more to do than it seems.
@@ -211,26 +220,42 @@ impl Reinjection {
         else {
             return Rebalanced::Nothing;
         };
-        let (most, least) = (pad(slowest), fastest.pad(now));
-        let gain = most.saturating_sub(least);
-        if gain <= config.least_gain || gain.as_secs_f64() <= config.eta * least.as_secs_f64() {
+        let Some((r, gain)) = self.excess(now, slowest, fastest, work.stats) else {
             return Rebalanced::Nothing;
-        }
-        let mut r = slowest.throughput(now).bytes_in(gain);
-        // The application waits for these alone: they are worth more than their share.
-        let last_ones = fastest.sent.data_bytes == 0 && slowest.sent.useful_bytes() <= LAST_BYTES;
-        if gain < config.sure_gain && !last_ones {
-            r = r.min(self.allowance(work.stats));
-        }
+        };
         let subflow = slowest.id;
-        match work.subflows.index(subflow).filter(|_| r > 0) {
+        match work.subflows.index(subflow) {
             Some(i) => Rebalanced::Recalled {
                 subflow,
-                bytes: work.recall(i, r, LastFrame::Whole),
+                bytes: work.recall(i, r, LastFrame::Whole, |_| true),
                 gain,
             },
             None => Rebalanced::Nothing,
         }
+    }
+
+    /// Bytes to be moved from a slow subflow to a fast one, and by how much sooner they arrive;
+    /// `None` if that is not worth it.
+    pub(super) fn excess(
+        &self,
+        now: Timestamp,
+        slow: &Subflow,
+        fast: &Subflow,
+        stats: &SessionStats,
+    ) -> Option<(u64, Duration)> {
+        let config = &self.config;
+        let (most, least) = (slow.pad_without_copies(now), fast.pad(now));
+        let gain = most.saturating_sub(least);
+        if gain <= config.least_gain || gain.as_secs_f64() <= config.eta * least.as_secs_f64() {
+            return None;
+        }
+        let mut r = slow.throughput(now).bytes_in(gain);
+        // The application waits for these alone: they are worth more than their share.
+        let last_ones = fast.sent.data_bytes == 0 && slow.sent.useful_bytes() <= LAST_BYTES;
+        if gain < config.sure_gain && !last_ones {
+            r = r.min(self.allowance(stats));
+        }
+        (r > 0).then_some((r, gain))
     }
 
     /// How many more bytes may be sent twice since the session was last idle.
@@ -245,7 +270,7 @@ impl Reinjection {
 
     /// Nothing useful is on the way any more. A subflow that would go on carrying copies for long
     /// is cut, so that old copies do not stand before the next transfer.
-    fn carries_only_copies(&self, now: Timestamp, work: &Work) -> Rebalanced {
+    pub(super) fn carries_only_copies(&self, now: Timestamp, work: &Work) -> Rebalanced {
         let subflows = &work.subflows;
         // Where all has arrived, what is under way was sent for nothing: a subflow that came back
         // brought it before those that were to help it.
@@ -311,19 +336,26 @@ impl Work<'_> {
         }
     }
 
-    /// Marks up to `budget` bytes of a subflow, the youngest first, to be sent again on another;
-    /// returns how many.
-    pub(super) fn recall(&mut self, i: usize, budget: u64, last: LastFrame) -> u64 {
+    /// Marks up to `budget` bytes of a subflow, the youngest first, to be sent again on another:
+    /// those of streams with a set of paths that `may`. Returns how many.
+    pub(super) fn recall(
+        &mut self,
+        i: usize,
+        budget: u64,
+        last: LastFrame,
+        may: impl Fn(PathSet) -> bool,
+    ) -> u64 {
         let mut taken: Vec<(StreamId, Range<u64>, bool)> = Vec::new();
         let streams = &*self.streams;
         let s = &mut self.subflows[i];
         let origin = s.id;
         let bytes = s.sent.recall(budget, last, |stream, range, fin| {
-            let alive = streams.get(stream).is_some_and(|s| s.send.reset.is_none());
-            if alive {
+            let may = |s: &Stream| s.send.reset.is_none() && may(s.treatment.paths);
+            let may = streams.get(stream).is_some_and(may);
+            if may {
                 taken.push((stream, range, fin));
             }
-            alive
+            may
         });
         self.retransmit(taken, Some(origin));
         bytes
@@ -488,7 +520,8 @@ mod tests {
             let mut bench = Bench::new(700_000);
             bench.subflows[1].give(ms(0), 0, 0..copies);
             let (reinjection, mut work) = bench.work();
-            assert_eq!(work.recall(1, u64::MAX, LastFrame::Whole), copies);
+            let recalled = work.recall(1, u64::MAX, LastFrame::Whole, |_| true);
+            assert_eq!(recalled, copies);
             let done = reinjection.rebalance(ms(0), 0, &mut work);
             let is_recalled = matches!(done, Rebalanced::Recalled { subflow: SLOW, .. });
             assert_eq!(is_recalled, recalls, "{copies}: {done:?}");

@@ -200,6 +200,17 @@ impl Subflow {
         self.estimator.pad(now, sent, acked, self.buffer_delay)
     }
 
+    /// The same as if bytes that another subflow has been given as well did not wait.
+    pub(crate) fn pad_without_copies(&self, now: Timestamp) -> Duration {
+        let copies = self.throughput(now).time_for(self.sent.recalled_bytes);
+        self.pad(now).saturating_sub(copies)
+    }
+
+    /// Is regular, works, and owes bytes that no other subflow has been given.
+    pub(crate) fn owes_useful(&self) -> bool {
+        self.works() && self.is_regular() && self.sent.useful_bytes() > 0
+    }
+
     /// Time until the last owed byte arrives: as predicted when it was written; longer where an
     /// acknowledgement is overdue. Where no rate was known then, as long as it has taken already.
     pub(crate) fn remaining(&self, now: Timestamp) -> Duration {

@@ -31,6 +31,27 @@ pub(crate) enum SentFrame {
     Ping,
 }
 
+impl SentFrame {
+    /// The stream whose paths alone may carry the frame, if it is not free to go anywhere.
+    fn bound_to_paths_of(&self) -> Option<StreamId> {
+        match self {
+            Self::Data { stream: id, .. }
+            | Self::Open(id)
+            | Self::Connected(id)
+            | Self::Reset(id)
+            | Self::Stop(id)
+            | Self::MaxStreamData(id) => Some(*id),
+            Self::Class(_)
+            | Self::MaxData
+            | Self::MaxStreams
+            | Self::Priority(_)
+            | Self::Cut(_)
+            | Self::GoAway
+            | Self::Ping => None,
+        }
+    }
+}
+
 /// What becomes of the frame that reaches the end of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastFrame {
@@ -146,13 +167,18 @@ impl SentQueue {
         self.data_bytes - self.recalled_bytes
     }
 
-    /// Takes out all frames but data and PING, to be sent again on another subflow. A PING, which
-    /// is never sent again, stays in the place of each.
-    pub(crate) fn take_control_frames(&mut self) -> Vec<SentFrame> {
+    /// Takes out all frames but data and PING that another subflow may carry, to be sent again
+    /// there; `may` is asked with the stream whose paths count. A PING, which is never sent again,
+    /// stays in the place of each.
+    pub(crate) fn take_control_frames(
+        &mut self,
+        may: impl Fn(Option<StreamId>) -> bool,
+    ) -> Vec<SentFrame> {
         let signals = self
             .frames
             .iter_mut()
-            .filter(|f| !matches!(f, SentFrame::Data { .. } | SentFrame::Ping));
+            .filter(|f| !matches!(f, SentFrame::Data { .. } | SentFrame::Ping))
+            .filter(|f| may(f.bound_to_paths_of()));
         signals
             .map(|f| std::mem::replace(f, SentFrame::Ping))
             .collect()

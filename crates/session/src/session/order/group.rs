@@ -93,6 +93,10 @@ impl Group {
         self.paths
     }
 
+    pub(in crate::session) fn has_streams(&self) -> bool {
+        self.streams > 0
+    }
+
     pub(super) fn waiting(&self) -> u8 {
         self.waiting
     }

@@ -226,6 +226,93 @@ fn a_stream_is_taken_off_the_only_path_that_is_there() {
     assert_eq!(got(&p, a), [4 * MIB, 0]);
 }
 
+/// Nobody may take over what the stream's only path owes: nothing is copied, nothing is sent again
+/// and again, and others are not held up.
+#[test]
+fn bytes_of_a_silent_path_wait_for_it_if_no_other_may_carry_them() {
+    let mut p = two();
+    let [a, b, c] = opened(
+        &mut p,
+        [paths(&[1]), paths(&[0]), paths(&[1])].map(treatment),
+    );
+    // Its rate is known, and all is acknowledged.
+    write_both(&mut p, a, MIB / 4);
+    time_for(&mut p, a, MIB / 4);
+    p.run(p.now + Duration::from_millis(300), |_| false);
+    let silent = p.links[1].id;
+    p.links[1].blackhole = true;
+    write_both(&mut p, a, MIB / 4);
+    // A signal, which the path owes as well.
+    p.client.stop(p.now, c, ResetCode::Cancelled);
+    p.run(p.now + Duration::from_secs(3), |_| false);
+    let before = p.octets_up(silent);
+    write_both(&mut p, b, MIB);
+    let took = time_for(&mut p, b, MIB);
+    assert!(took < Duration::from_millis(1_300), "{took:?}");
+    p.run(p.now + Duration::from_secs(2), |_| false);
+    assert_eq!(used(&mut p, a), [[1], [1]]);
+    // PINGs, and what else the session itself sends there.
+    let after = p.octets_up(silent);
+    assert!(after - before < 1_000, "{before} {after}");
+    let waiting = [p.client.unscheduled_bytes(), p.server().unscheduled_bytes()];
+    assert_eq!(waiting, [0, 0]);
+    for end in [p.client.streams(), p.server().streams()] {
+        let sent: u64 = end[0].subflows.iter().map(|share| share.bytes_out).sum();
+        assert_eq!((end[0].id, end[0].redundant_bytes_out), (a, 0));
+        assert_eq!(sent, MIB as u64 / 2);
+    }
+    p.links[1].blackhole = false;
+    time_for(&mut p, a, MIB / 2);
+    assert_eq!(used(&mut p, a), [[1], [1]]);
+    let stopped = p.server_events.iter();
+    let stopped = stopped.filter(|e| matches!(e, session::Event::StreamStopped { .. }));
+    assert_eq!(stopped.count(), 1);
+}
+
+/// A stream that fills a slow path does not keep the end of another one from being taken off it.
+#[test]
+fn other_streams_are_rebalanced_while_one_waits_for_its_path() {
+    let slow = [hop(8.0, 2), hop(0.8, 60)];
+    let time = |beside: bool| {
+        let mut p = on(&[&[hop(8.0, 25)], &slow]);
+        let [a, b] = opened(&mut p, [paths(&[1]), PathSet::ALL].map(treatment));
+        if beside {
+            p.server().write(a, pattern(4 * MIB));
+        }
+        p.server().write(b, pattern(MIB));
+        let start = p.now;
+        p.run(start + Duration::from_secs(30), |p| got(p, b)[0] == MIB);
+        assert_eq!(got(&p, b)[0], MIB);
+        assert_eq!(used(&mut p, a)[1], if beside { vec![1] } else { vec![] });
+        p.now.since(start)
+    };
+    let (alone, beside) = (time(false), time(true));
+    let most = alone + Duration::from_millis(250);
+    assert!(beside < most, "{beside:?}, alone {alone:?}");
+}
+
+#[test]
+fn a_scheduler_that_sends_every_byte_over_every_subflow_keeps_sets() {
+    let mut p = Pair::new(SessionConfig {
+        scheduler: SchedulerKind::Redundant,
+        ..SessionConfig::default()
+    });
+    for path in 0..3 {
+        p.join_on(path, Role::Regular, &[hop(8.0, 25)]);
+    }
+    p.run(at(1_000), |_| false);
+    p.announce_paths();
+    let sets = [PathSet::ALL, paths(&[0, 2])].map(treatment);
+    let [b, a] = opened(&mut p, sets);
+    for id in [a, b] {
+        write_both(&mut p, id, MIB / 4);
+    }
+    time_for(&mut p, a, MIB / 4);
+    time_for(&mut p, b, MIB / 4);
+    assert_eq!(used(&mut p, a), [[0, 2], [0, 2]]);
+    assert_eq!(used(&mut p, b), [[0, 1, 2], [0, 1, 2]]);
+}
+
 /// Parked streams keep what they have; the others have all memory, up to twice as much together.
 #[test]
 fn memory_for_sending_is_not_held_up_by_parked_streams() {

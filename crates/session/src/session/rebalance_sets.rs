@@ -1,0 +1,85 @@
+//! Rebalancing where streams have sets of paths.
+
+use mpbond_units::Timestamp;
+
+use super::order::{Group, RANKS};
+use super::reinject::{Rebalanced, Reinjection, Work};
+use super::takers::Takers;
+use crate::PathSet;
+use crate::config::RebalanceTrigger;
+use crate::subflow::LastFrame;
+
+impl Reinjection {
+    /// Rebalances the slowest subflow with the fastest one that may carry bytes of it: of streams
+    /// whose set has that path, and which have no new bytes that may go.
+    pub(super) fn rebalance_sets(
+        &self,
+        now: Timestamp,
+        credit: u64,
+        work: &mut Work,
+    ) -> Rebalanced {
+        let held_off = self.held_off(credit, work);
+        let all = work.subflows.iter();
+        let mut slow: Vec<_> = all
+            .clone()
+            .filter(|s| s.owes_useful())
+            .map(|s| s.id)
+            .collect();
+        if slow.is_empty() && held_off.is_empty() {
+            return self.carries_only_copies(now, work);
+        }
+        let mut fast: Vec<_> = all.filter(|s| s.may_take_over()).map(|s| s.id).collect();
+        let subflows = &*work.subflows;
+        slow.sort_by_key(|id| subflows.by_id(*id).map(|s| s.pad_without_copies(now)));
+        fast.sort_by_key(|id| subflows.by_id(*id).map(|s| s.pad(now)));
+        for subflow in slow.into_iter().rev() {
+            for onto in fast.iter().filter(|id| **id != subflow) {
+                let (Some(i), Some(from), Some(to)) = (
+                    work.subflows.index(subflow),
+                    work.subflows.by_id(subflow),
+                    work.subflows.by_id(*onto),
+                ) else {
+                    continue;
+                };
+                // The others are slower still.
+                let Some((r, gain)) = self.excess(now, from, to, work.stats) else {
+                    break;
+                };
+                let takers = Takers::of(std::iter::once(to));
+                let may = |paths| takers.may_carry(paths) && !held_off.contains(&paths);
+                let bytes = work.recall(i, r, LastFrame::Whole, may);
+                if bytes > 0 {
+                    return Rebalanced::Recalled {
+                        subflow,
+                        bytes,
+                        gain,
+                    };
+                }
+            }
+        }
+        Rebalanced::Nothing
+    }
+
+    /// Sets of paths whose streams have new bytes that may go, or any, as [`RebalanceTrigger`]
+    /// says.
+    fn held_off(&self, credit: u64, work: &Work) -> Vec<PathSet> {
+        let streams = &*work.streams;
+        let has_new = |group: &Group| {
+            let mut ids = (0..RANKS).flat_map(|rank| group.ids_in(rank));
+            credit > 0 && ids.any(|id| streams.get(id).is_some_and(|s| s.send.has_new()))
+        };
+        let waits = |group: &&Group| {
+            group.unscheduled > 0
+                && match self.config.trigger {
+                    RebalanceTrigger::NothingSendable => has_new(group),
+                    RebalanceTrigger::NothingUnscheduled => true,
+                }
+        };
+        streams
+            .ready
+            .open()
+            .filter(waits)
+            .map(Group::paths)
+            .collect()
+    }
+}
