@@ -58,6 +58,7 @@ impl Session {
                 });
                 let (reinjection, mut work, _) = self.reinjection();
                 reinjection.undo(c.subflow, &mut work);
+                self.paths_changed();
             }
         }
         // A peer that has come back has said how far lost subflows got: the rest is sent again.

@@ -12,7 +12,7 @@ use crate::signal::Signal;
 use crate::stream::{STALLED_WINDOW_BYTES, Stream};
 use crate::treatment::Treatment;
 use crate::wire::{Destination, FrameType};
-use crate::{ResetCode, StreamId};
+use crate::{PathSet, ResetCode, StreamId};
 
 impl Session {
     /// Client: opens a stream. Bytes may be written at once; they travel with the OPEN.
@@ -85,7 +85,7 @@ impl Session {
         if self.streams_left() == 0 {
             return Err(OpenError::Limit);
         }
-        self.check_paths(treatment.paths)
+        self.check_paths(PathSet::ALL, treatment.paths)
             .map_err(OpenError::Treatment)?;
         let window = self.flow.new_stream_window(&self.streams);
         let mut s = Stream::new(treatment.bounded(), Some(destination), now, window);

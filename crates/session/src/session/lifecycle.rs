@@ -61,6 +61,7 @@ impl Session {
                         s.pings.wanted = true;
                         self.events.push_back(Event::SubflowPotentiallyFailed(id));
                         self.timers.stop(Timer::Schedule);
+                        self.paths_changed();
                         self.ask_idle(now);
                     }
                 }

@@ -5,7 +5,8 @@ use mpbond_units::Timestamp;
 use super::Session;
 use super::error::{SubflowError, TreatmentError};
 use super::streams::Streams;
-use crate::subflow::SentFrame;
+use super::timer::Timer;
+use crate::subflow::{SentFrame, Subflow};
 use crate::treatment::Treatment;
 use crate::wire::Frame;
 use crate::{CloseCode, PathSet, StreamClass, StreamId};
@@ -42,7 +43,11 @@ impl Session {
         if !self.identity.client {
             return Ok(());
         }
-        self.check_paths(treatment.paths)?;
+        let now = self
+            .streams
+            .get(id)
+            .map_or(PathSet::ALL, |s| s.treatment.paths);
+        self.check_paths(now, treatment.paths)?;
         self.change(id, treatment.bounded());
         Ok(())
     }
@@ -101,7 +106,11 @@ impl Session {
         id: StreamId,
         treatment: Treatment,
     ) -> Result<(), SubflowError> {
-        if self.streams.ready.sets_with(treatment.paths) > MAX_SETS_OF_PEER {
+        let now = self
+            .streams
+            .get(id)
+            .map_or(PathSet::ALL, |s| s.treatment.paths);
+        if self.streams.ready.sets_with(now, treatment.paths) > MAX_SETS_OF_PEER {
             return Err(SubflowError::ours(
                 CloseCode::TooMuch,
                 format!("more than {MAX_SETS_OF_PEER} sets of paths"),
@@ -111,26 +120,32 @@ impl Session {
         Ok(())
     }
 
+    /// Whether a stream of the set `from` can have the set `to`.
+    ///
     /// # Errors
     /// The session cannot keep streams to these paths.
-    pub(super) fn check_paths(&self, paths: PathSet) -> Result<(), TreatmentError> {
-        if paths.is_all() {
+    pub(super) fn check_paths(&self, from: PathSet, to: PathSet) -> Result<(), TreatmentError> {
+        if to.is_all() {
             return Ok(());
         }
         if !self.keeps_paths() {
             return Err(TreatmentError::NoPathSets);
         }
-        if self.streams.ready.sets_with(paths) > MAX_SETS {
+        if self.streams.ready.sets_with(from, to) > MAX_SETS {
             return Err(TreatmentError::TooManySets);
         }
         Ok(())
     }
 
-    /// A subflow has come, has gone, or may carry data since now.
+    /// A subflow has come, has gone, may carry data since now, has failed potentially or recovered.
+    /// One that has failed is of use only where all have.
     pub(super) fn paths_changed(&mut self) {
-        let carrying = self.subflows.iter().filter(|s| s.carries());
-        let carrying = PathSet::of(carrying.filter_map(|s| s.path));
+        let any_works = self.subflows.iter().any(Subflow::works);
+        let is_of_use = |s: &&Subflow| if any_works { s.works() } else { s.carries() };
+        let paths = self.subflows.iter().filter(is_of_use);
+        let carrying = PathSet::of(paths.filter_map(|s| s.path));
         if self.streams.ready.set_carrying(carrying) {
+            self.timers.stop(Timer::Schedule);
             self.wake_writers();
         }
     }

@@ -11,7 +11,7 @@ pub struct SubflowSetup {
     pub name: String,
     /// The helper it runs through, if any.
     pub helper: Option<HelperId>,
-    /// Number of its path, by which sets of paths name it. A helper's subflows have one number.
+    /// Number of its path, by which sets of paths name it. Subflows of one pipe have the same.
     pub path: Option<PathNumber>,
     /// Role of the subflow in the session.
     pub role: Role,

@@ -49,8 +49,8 @@ pub(in crate::session) struct Pass {
 #[derive(Debug)]
 pub(in crate::session) struct Group {
     pub(super) paths: PathSet,
-    /// A subflow of the set may carry data. While none may, its streams are parked: they count
-    /// nowhere among what waits.
+    /// A subflow of the set works, or may carry data where none works. Otherwise its streams are
+    /// parked: they count nowhere among what waits.
     pub(super) is_open: bool,
     /// Number of streams.
     pub(super) streams: usize,

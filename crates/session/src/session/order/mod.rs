@@ -10,7 +10,8 @@
 //! (ADR 0024).
 //!
 //! Streams with the same set of paths form a *group* ([`Group`]), and a record is filled from one.
-//! A group is open while a subflow of its set may carry data; streams of the others are *parked*.
+//! A group is open while a subflow of its set works, or may carry data where none works; streams of
+//! the others are *parked*.
 //! Without sets there is one group, of all streams, which is always open. In a rank, streams of a
 //! higher priority are served first, and an eighth goes by the turns alone.
 
@@ -68,7 +69,7 @@ impl Ahead {
 pub(super) struct Order {
     /// The group of all paths first.
     groups: Vec<Group>,
-    /// Numbered paths of the subflows that may carry data.
+    /// Numbered paths of the subflows that work, or if none does, of those that may carry data.
     carrying: Option<PathSet>,
     /// Number of the next stream that is added to a queue.
     turn: u64,
@@ -99,7 +100,7 @@ impl Default for Order {
 impl Order {
     // ---- groups ---------------------------------------------------------------------------
 
-    /// Sets the numbered paths of the subflows that may carry data. Returns whether a group has
+    /// Sets the numbered paths of the subflows that open a group. Returns whether a group has
     /// been opened or closed by that.
     pub(super) fn set_carrying(&mut self, carrying: Option<PathSet>) -> bool {
         self.carrying = carrying;
@@ -112,15 +113,18 @@ impl Order {
         changed
     }
 
-    /// Whether a subflow of these paths may carry data; of all paths, also if none is there.
+    /// Whether a group of these paths is open; that of all paths, also if no subflow is there.
     pub(super) fn is_open(&self, paths: PathSet) -> bool {
         paths.is_all() || self.carrying.is_some_and(|c| c.intersects(paths))
     }
 
-    /// Number of sets that streams would have with this one, without that of all paths.
-    pub(super) fn sets_with(&self, paths: PathSet) -> usize {
-        let is_new = !self.groups.iter().any(|group| group.paths == paths);
-        self.groups.len() - 1 + usize::from(is_new)
+    /// Number of sets that streams would have, without that of all paths, if one of the set `from`
+    /// had the set `to`.
+    pub(super) fn sets_with(&self, from: PathSet, to: PathSet) -> usize {
+        let is_new = !self.groups.iter().any(|group| group.paths == to);
+        let is_last = |group: &Group| group.paths == from && from != to && group.streams == 1;
+        let leaves = !from.is_all() && self.groups.iter().any(is_last);
+        self.groups.len() - 1 + usize::from(is_new) - usize::from(leaves)
     }
 
     /// A stream has this set of paths from now on.

@@ -127,6 +127,10 @@ impl Streams {
             group.retransmit -= s.listed.retransmit;
             group.held -= held;
             group.blocked.retain(|b| *b != id);
+            // A parked group writes nothing. That of all paths drops the stream when its turn comes.
+            if !paths.is_all() {
+                group.signalling.retain(|s| *s != id);
+            }
         }
         self.ready.leave(paths);
         self.held -= held;
@@ -541,6 +545,31 @@ mod tests {
         assert_eq!(pop(&mut all, 2), Some(b));
         all.requeue(2, b, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a]);
+    }
+
+    /// What waits to be written for a stream that is over goes with it, while its path is gone and
+    /// nothing is written.
+    #[test]
+    fn a_stream_that_is_over_waits_for_no_path() {
+        let mut all = streams(1);
+        let elsewhere = Treatment {
+            paths: PathSet::of(PathNumber::new(1)).unwrap(),
+            ..StreamClass::Bulk.into()
+        };
+        all.treat(StreamId(0), elsewhere);
+        for _ in 0..10_000 {
+            let mut s = Stream::new(elsewhere, None, Timestamp::ZERO, 1_000);
+            s.recv.end_read = true;
+            s.recv.reset = Some(ResetCode::Cancelled);
+            let id = all.open(s);
+            all.reset(id, ResetCode::Cancelled);
+            all.signal(id);
+            let reset = all.get_mut(id).and_then(|s| s.send.reset.as_mut());
+            reset.unwrap().state = SignalState::Acked;
+            assert!(all.remove_if_done(id).is_some());
+        }
+        let group = all.ready.group(elsewhere.paths).unwrap();
+        assert!(group.signalling.is_empty(), "{}", group.signalling.len());
     }
 
     #[test]

@@ -226,6 +226,40 @@ fn a_stream_is_taken_off_the_only_path_that_is_there() {
     assert_eq!(got(&p, a), [4 * MIB, 0]);
 }
 
+/// A path that has fallen silent and is not closed: its streams are parked, and others notice
+/// nothing of them.
+#[test]
+fn streams_of_a_silent_path_delay_nobody_while_another_one_works() {
+    let time = |beside: bool| {
+        let mut p = two();
+        let [b] = opened(&mut p, [treatment(PathSet::ALL)]);
+        p.links[1].blackhole = true;
+        write_both(&mut p, b, MIB / 4);
+        time_for(&mut p, b, MIB / 4);
+        p.run(p.now + Duration::from_secs(2), |_| false);
+        let silent = p.links[1].id;
+        let before = [p.octets_up(silent), p.octets_down(silent)];
+        let a = beside.then(|| open(&mut p, treatment(paths(&[1]))));
+        if let Some(a) = a {
+            p.client.write(a, pattern(MIB / 4));
+            p.client.finish(a);
+        }
+        write_both(&mut p, b, MIB);
+        let took = time_for(&mut p, b, MIB + MIB / 4);
+        let after = [p.octets_up(silent), p.octets_down(silent)];
+        assert_eq!(before, after, "beside: {beside}");
+        if let Some(a) = a {
+            // It works again, and A goes on.
+            p.links[1].blackhole = false;
+            let until = p.now + Duration::from_secs(20);
+            p.run(until, |p| got(p, a)[1] == MIB / 4);
+            assert_eq!(got(&p, a), [0, MIB / 4]);
+        }
+        took
+    };
+    assert_eq!(time(true), time(false));
+}
+
 /// Nobody may take over what the stream's only path owes: nothing is copied, nothing is sent again
 /// and again, and others are not held up.
 #[test]
@@ -381,6 +415,10 @@ fn streams_have_64_sets_at_a_time_at_a_client_and_256_at_a_server() {
     let known = open(&mut p, set(5));
     let changed = p.client.set_treatment(known, set(64));
     assert_eq!(changed, Err(too_many));
+    // One that is alone in its set may have another one.
+    let alone = p.client.streams()[0].id;
+    p.client.set_treatment(alone, set(64)).expect("64 sets");
+    assert_eq!(p.client.set_treatment(known, set(65)), Err(too_many));
     let opens = (0..257).map(|n| wire::Frame::Open {
         stream: StreamId(100 + n),
         treatment: set(n),
@@ -398,4 +436,66 @@ fn streams_have_64_sets_at_a_time_at_a_client_and_256_at_a_server() {
             _ => assert_eq!(result, Ok(()), "{n}"),
         }
     }
+}
+
+/// The frame comes again on another subflow: OPEN still opens, and CLASS still changes the set.
+#[test]
+fn a_refused_set_is_taken_when_it_comes_again_and_there_is_room() {
+    let set = |n: u64| {
+        let numbers: Vec<_> = (0..62).filter(|bit| (n + 1) >> bit & 1 != 0).collect();
+        treatment(paths(&numbers))
+    };
+    let open = |n: u64, treatment| wire::Frame::Open {
+        stream: StreamId(n),
+        treatment,
+        max_stream_data: 10,
+        destination: Destination::Addr("192.0.2.1:80".parse().expect("address")),
+        confirm: false,
+    };
+    let class = |n: u64, change, treatment| wire::Frame::Class {
+        stream: StreamId(n),
+        change,
+        treatment,
+    };
+    let mut p = on(&[&[hop(8.0, 25)], &[hop(8.0, 25)], &[hop(8.0, 25)]]);
+    let subflows = [0, 1, 2].map(|n: usize| p.links[n].id);
+    let mut octets = subflows.map(|id| p.octets_up(id));
+    let now = p.now;
+    let server = p.server();
+    // A subflow on which an error came is gone.
+    let mut take = |server: &mut Session, n: usize, frame| {
+        octets[n] += 100;
+        let record = super::hostile::record(&[frame]);
+        let result = server.handle_record(now, subflows[n], record, octets[n]);
+        result.map_err(|e| e.code)
+    };
+    let all = treatment(PathSet::ALL);
+    assert_eq!(take(server, 2, open(300, all)), Ok(()));
+    for n in 0..256 {
+        assert_eq!(take(server, 2, open(n, set(n))), Ok(()), "{n}");
+    }
+    while server.poll_event().is_some() {}
+    let too_much = Err(CloseCode::TooMuch);
+    assert_eq!(take(server, 0, open(301, set(300))), too_much);
+    assert_eq!(take(server, 1, class(300, 1, set(301))), too_much);
+    assert!(server.poll_event().is_none());
+    // A stream that is alone in its set goes to another one.
+    assert_eq!(take(server, 2, class(0, 1, set(302))), Ok(()));
+    for n in 1..3 {
+        assert_eq!(take(server, 2, class(n, 1, all)), Ok(()));
+    }
+    assert_eq!(take(server, 2, open(301, set(300))), Ok(()));
+    assert_eq!(take(server, 2, class(300, 1, set(301))), Ok(()));
+    let events = std::iter::from_fn(|| server.poll_event());
+    let opened = |e: &session::Event| matches!(e, session::Event::StreamOpened { stream, .. } if *stream == StreamId(301));
+    assert_eq!(events.filter(opened).count(), 1);
+    let streams = server.streams();
+    let of = |id| {
+        streams
+            .iter()
+            .find(|s| s.id == StreamId(id))
+            .map(|s| s.paths)
+    };
+    assert_eq!(of(300), Some(set(301).paths));
+    assert_eq!(of(301), Some(set(300).paths));
 }
