@@ -110,7 +110,7 @@ impl Session {
         };
         let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
         // In its turn a transfer has the queues that short exchanges have.
-        let has_turn = self.streams.ready.transfer_is_due();
+        let has_turn = self.streams.ready.transfer_is_due_of(paths);
         let short =
             scope != Scope::ShortExchanges && !has_turn && self.short_exchanges.is_recent(now);
         let bounds = Bounds { far: bound, short };

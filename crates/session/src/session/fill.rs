@@ -132,7 +132,7 @@ impl Session {
             }
         }
         let streams = self.streams.ready.len_through(paths, RANKS - 1);
-        let ranks = self.streams.ready.ranks();
+        let ranks = self.streams.ready.ranks(paths);
         for rank in ranks.filter(|rank| scope.takes(*rank)) {
             let mut pass = self.streams.ready.pass(paths, rank);
             loop {
@@ -152,7 +152,7 @@ impl Session {
                 let before = target.out.len();
                 self.put_stream(id, share, &mut target);
                 let bytes = target.out.len() - before;
-                let (rank, restarts) = self.streams.requeue(rank, id, bytes as u64);
+                let (rank, restarts) = self.streams.requeue(rank, id, target.path, bytes as u64);
                 if bytes > 0 && self.keeps_queues_short() && self.streams.ready.has_transfers() {
                     self.short_exchanges.served(now, (id, restarts), rank);
                 }

@@ -110,7 +110,7 @@ impl Session {
         }
         let apart = self.serves_apart(now);
         if apart && self.streams.ready.transfer_is_due() {
-            let (i, _) = self.put_scope(now, Scope::Transfers, out, frames, views);
+            let i = self.put_due_transfers(now, out, frames, views);
             if i.is_some() {
                 return i;
             }
@@ -181,6 +181,24 @@ impl Session {
                 .min();
         }
         (None, again)
+    }
+
+    /// Fills a record with data of a transfer that has its turn before short exchanges.
+    fn put_due_transfers(
+        &mut self,
+        now: Timestamp,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+        views: &mut Vec<SubflowView>,
+    ) -> Option<usize> {
+        let scope = Scope::Transfers;
+        if !self.streams.ready.has_sets() {
+            let paths = PathSet::ALL;
+            return self.put_group(now, Selection { scope, paths }, out, frames, views);
+        }
+        let sets = self.streams.ready.due_sets(|rank| scope.takes(rank));
+        sets.into_iter()
+            .find_map(|paths| self.put_group(now, Selection { scope, paths }, out, frames, views))
     }
 
     fn put_group(
@@ -371,6 +389,10 @@ impl Session {
         frames: &mut Vec<SentFrame>,
     ) {
         let scope = Scope::ShortExchanges;
+        if !self.streams.ready.has_sets() {
+            let paths = PathSet::ALL;
+            return self.put_data(now, i, Selection { scope, paths }, &[], out, frames);
+        }
         for paths in self.streams.ready.sets(|rank| scope.takes(rank)) {
             if out.is_empty() && paths.contains(self.subflows[i].path) {
                 self.put_data(now, i, Selection { scope, paths }, &[], out, frames);

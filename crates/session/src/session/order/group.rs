@@ -33,6 +33,44 @@ impl Turn {
     }
 }
 
+/// Ranks behind the first are given one byte in so many.
+pub(super) const SHARE: u64 = 8;
+
+/// Bytes that they are given at a time: a record.
+pub(super) const SLICE: u64 = 16 << 10;
+
+/// Bytes that others were given on the paths of a group while streams of it waited that go behind
+/// them, less those that these have been given for it.
+#[derive(Debug, Default)]
+pub(super) struct Ahead(u64);
+
+impl Ahead {
+    /// A stream was given bytes: of this group, in its turn before others or not, or of another
+    /// one. `sharers` groups have streams behind it, and share an eighth.
+    pub(super) fn served(
+        &mut self,
+        (bytes, sharers): (u64, usize),
+        of_group: bool,
+        is_turn: bool,
+        has_behind: bool,
+    ) {
+        if is_turn {
+            self.0 = self.0.saturating_sub(bytes.saturating_mul(SHARE - 1));
+        } else if has_behind {
+            // Bounded: these bytes may go where the streams behind cannot.
+            let bytes = bytes.div_ceil(sharers.max(1) as u64);
+            self.0 = (self.0 + bytes).min(SHARE * SLICE);
+        } else if of_group {
+            self.0 = 0;
+        }
+    }
+
+    /// Whether those behind have their turn.
+    pub(super) fn is_enough(&self) -> bool {
+        self.0 >= (SHARE - 1) * SLICE
+    }
+}
+
 /// One pass over the streams of a rank, each of which is taken once.
 #[derive(Debug)]
 pub(in crate::session) struct Pass {
@@ -59,6 +97,12 @@ pub(in crate::session) struct Group {
     queues: [BTreeMap<Turn, StreamId>; RANKS],
     /// Ranks in which streams wait: bit n for rank n.
     waiting: u8,
+    /// Of earlier ranks, before later ones of this group.
+    pub(super) ahead: Ahead,
+    /// Of the ranks behind others, the one that had its turn last.
+    pub(super) last_behind: usize,
+    /// Of the higher priorities in each rank, before lower ones of this group.
+    pub(super) ahead_in_rank: [Ahead; RANKS],
     /// Streams with OPEN, CONNECTED, CLASS, RESET, STOP or MAX_STREAM_DATA to write.
     pub(in crate::session) signalling: VecDeque<StreamId>,
     /// Streams whose application waits to write.
@@ -81,6 +125,9 @@ impl Group {
             streams: 0,
             queues: Default::default(),
             waiting: 0,
+            ahead: Ahead::default(),
+            last_behind: 0,
+            ahead_in_rank: Default::default(),
             signalling: VecDeque::new(),
             blocked: Vec::new(),
             unscheduled: 0,
@@ -103,6 +150,11 @@ impl Group {
 
     pub(super) fn waits_in(&self, rank: usize) -> bool {
         self.waiting >> rank & 1 != 0
+    }
+
+    /// Whether lower priorities have their turn in a rank.
+    pub(super) fn oldest_first(&self, rank: usize) -> bool {
+        self.ahead_in_rank[rank].is_enough()
     }
 
     pub(super) fn push(&mut self, rank: usize, turn: Turn, id: StreamId) {

@@ -13,7 +13,8 @@
 //! A group is open while a subflow of its set works, or may carry data where none works; streams of
 //! the others are *parked*.
 //! Without sets there is one group, of all streams, which is always open. In a rank, streams of a
-//! higher priority are served first, and an eighth goes by the turns alone.
+//! higher priority are served first, and an eighth goes by the turns alone. Each group counts for
+//! itself what others are given before it on its paths; groups that wait behind share an eighth.
 
 mod group;
 mod rank;
@@ -27,41 +28,12 @@ pub(super) use group::{Group, Pass};
 use rank::is_delay_sensitive;
 pub(super) use rank::{RANKS, is_short_exchange, rank};
 
-/// Ranks behind the first are given one byte in so many.
-const SHARE: u64 = 8;
-
-/// Bytes that they are given at a time: a record.
-const SLICE: u64 = 16 << 10;
-
 /// Place of a stream in the queue of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     paths: PathSet,
     rank: usize,
     turn: Turn,
-}
-
-/// Bytes that some were given while others waited that go behind them, less those that the others
-/// have been given for them.
-#[derive(Debug, Default)]
-struct Ahead(u64);
-
-impl Ahead {
-    fn served(&mut self, bytes: u64, is_behind: bool, has_behind: bool) {
-        if is_behind {
-            self.0 = self.0.saturating_sub(bytes.saturating_mul(SHARE - 1));
-        } else if has_behind {
-            // Bounded: these bytes may go where the streams behind cannot.
-            self.0 = (self.0 + bytes).min(SHARE * SLICE);
-        } else {
-            self.0 = 0;
-        }
-    }
-
-    /// Whether those behind have their turn.
-    fn is_enough(&self) -> bool {
-        self.0 >= (SHARE - 1) * SLICE
-    }
 }
 
 /// All streams by their sets of paths, and those with something to send by rank.
@@ -73,14 +45,8 @@ pub(super) struct Order {
     carrying: Option<PathSet>,
     /// Number of the next stream that is added to a queue.
     turn: u64,
-    /// Of the first waiting rank, before the others.
-    ahead: Ahead,
-    /// Of the ranks behind the first, the one that had its turn last.
-    last: usize,
     /// Whether a stream had a priority yet.
     has_priorities: bool,
-    /// Of the higher priorities in each rank, before the lower ones.
-    ahead_in_rank: [Ahead; RANKS],
 }
 
 impl Default for Order {
@@ -89,10 +55,7 @@ impl Default for Order {
             groups: vec![Group::new(PathSet::ALL, true)],
             carrying: None,
             turn: 0,
-            ahead: Ahead::default(),
-            last: 0,
             has_priorities: false,
-            ahead_in_rank: Default::default(),
         }
     }
 }
@@ -213,17 +176,18 @@ impl Order {
     /// Sets of paths whose streams wait in a rank that `takes`, in the order in which they are
     /// served, then that of all paths.
     pub(super) fn sets(&self, takes: impl Fn(usize) -> bool) -> Vec<PathSet> {
-        let mut sets = Vec::new();
-        for rank in self.ranks().filter(|rank| takes(*rank)) {
-            let oldest_first = self.oldest_first(rank);
-            let place = |group: &Group| match oldest_first {
+        let mut sets = self.due_sets(&takes);
+        for rank in (0..RANKS).filter(|rank| takes(*rank)) {
+            let place = |group: &Group| match group.oldest_first(rank) {
                 true => group.oldest(rank).map(Turn::without_priority),
                 false => group.first(rank),
             };
             let waiting = self.open().filter(|group| group.waits_in(rank));
-            let mut waiting: Vec<_> = waiting.map(|group| (place(group), group.paths)).collect();
-            waiting.sort_by_key(|(place, _)| *place);
-            for (_, paths) in waiting {
+            let mut waiting: Vec<_> = waiting
+                .map(|group| (!group.oldest_first(rank), place(group), group.paths))
+                .collect();
+            waiting.sort_by_key(|(later, place, _)| (*later, *place));
+            for (_, _, paths) in waiting {
                 if !sets.contains(&paths) {
                     sets.push(paths);
                 }
@@ -235,23 +199,38 @@ impl Order {
         sets
     }
 
-    // ---- turns ----------------------------------------------------------------------------
-
-    /// Ranks in the order in which the next record is filled from them.
-    pub(super) fn ranks(&self) -> impl Iterator<Item = usize> + use<> {
-        self.due().into_iter().chain(0..RANKS)
+    /// Sets of paths of which a rank that `takes` has its turn before others, the one whose stream
+    /// waits longest first.
+    pub(super) fn due_sets(&self, takes: impl Fn(usize) -> bool) -> Vec<PathSet> {
+        let due = |group| Some((self.due(group).filter(|rank| takes(*rank))?, group));
+        let mut due: Vec<_> = self.open().filter_map(due).collect();
+        due.sort_by_key(|(rank, group)| group.first(*rank).map(Turn::number));
+        due.iter().map(|(_, group)| group.paths).collect()
     }
 
-    /// The rank behind the first whose turn it is to go before it, if one does.
-    fn due(&self) -> Option<usize> {
-        if !self.ahead.is_enough() {
+    // ---- turns ----------------------------------------------------------------------------
+
+    /// Ranks of a group in the order in which the next record is filled from them.
+    pub(super) fn ranks(&self, paths: PathSet) -> impl Iterator<Item = usize> + use<> {
+        self.due_of(paths).into_iter().chain(0..RANKS)
+    }
+
+    /// The rank of a group that has its turn before those that others wait in, if one has.
+    fn due(&self, group: &Group) -> Option<usize> {
+        if !group.ahead.is_enough() {
             return None;
         }
-        let first = self.waiting().next()?;
-        let behind = || self.waiting().filter(|rank| *rank > first);
+        let waiting = self.open_beside(group.paths);
+        let first = waiting.fold(0, |ranks, group| ranks | group.waiting());
+        let behind = || (0..RANKS).filter(|r| group.waits_in(*r) && first & ((1 << r) - 1) != 0);
         // From the last one up, then again from the last one.
-        let next = behind().filter(|rank| *rank < self.last).last();
-        next.or_else(|| behind().last())
+        let next = behind().rfind(|rank| *rank < group.last_behind);
+        next.or_else(|| behind().next_back())
+    }
+
+    fn due_of(&self, paths: PathSet) -> Option<usize> {
+        let group = self.open().find(|group| group.paths == paths)?;
+        self.due(group)
     }
 
     fn waiting(&self) -> impl Iterator<Item = usize> + use<> {
@@ -264,32 +243,50 @@ impl Order {
         self.open().fold(0, |ranks, group| ranks | group.waiting())
     }
 
-    /// A stream of this priority and rank was given bytes. It is in its queue again.
-    pub(super) fn served(&mut self, rank: usize, priority: u8, bytes: u64) {
-        let waiting = self.waiting_ranks();
+    /// A stream of these paths, priority and rank was given bytes on a path. It is in its queue
+    /// again.
+    ///
+    /// Each group counts for itself what others are given on its paths: streams whose path takes
+    /// nothing keep no other ones from their turns.
+    pub(super) fn served(
+        &mut self,
+        (paths, priority): (PathSet, u8),
+        on: Option<PathNumber>,
+        rank: usize,
+        bytes: u64,
+    ) {
+        let was_due = self.due_of(paths) == Some(rank);
+        let waits_behind = |group: &Group| u32::from(group.waiting()) >> (rank + 1) != 0;
+        let waiting = self.open_on(on);
+        let waiting = waiting.fold(0, |ranks, group| ranks | group.waiting());
         let is_behind = waiting & ((1 << rank) - 1) != 0;
-        let has_behind = u32::from(waiting) >> (rank + 1) != 0;
-        self.ahead.served(bytes, is_behind, has_behind);
-        if is_behind {
-            self.last = rank;
+        let has_sets = self.has_sets();
+        let sharers = self.open_on(on).filter(|group| waits_behind(group)).count();
+        for group in self.open_on_mut(on) {
+            let (is_it, has_behind) = (group.paths == paths, waits_behind(group));
+            // Beside other sets it may be served without a turn: what goes first waits for a path.
+            let is_turn = is_it && is_behind && (group.ahead.is_enough() || !has_sets);
+            let bytes = (bytes, sharers);
+            group.ahead.served(bytes, is_it, is_turn, has_behind);
+            if is_it && (is_behind || was_due) {
+                group.last_behind = rank;
+            }
         }
         if self.has_priorities {
             let is = |turn: Option<Turn>, than| {
                 turn.is_some_and(|t| t.priority().cmp(&priority) == than)
             };
-            let is_behind = self
-                .open()
-                .any(|group| is(group.first(rank), Ordering::Greater));
-            let has_behind = self
-                .open()
-                .any(|group| is(group.last(rank), Ordering::Less));
-            self.ahead_in_rank[rank].served(bytes, is_behind, has_behind);
+            let waits_behind = |group: &Group| is(group.last(rank), Ordering::Less);
+            let is_ahead = |group: &Group| is(group.first(rank), Ordering::Greater);
+            let is_behind = self.open_on(on).any(is_ahead);
+            let sharers = self.open_on(on).filter(|group| waits_behind(group)).count();
+            for group in self.open_on_mut(on) {
+                let (is_it, has_behind) = (group.paths == paths, waits_behind(group));
+                let ahead = &mut group.ahead_in_rank[rank];
+                let is_turn = is_it && is_behind && ahead.is_enough();
+                ahead.served((bytes, sharers), is_it, is_turn, has_behind);
+            }
         }
-    }
-
-    /// Whether lower priorities have their turn in a rank.
-    fn oldest_first(&self, rank: usize) -> bool {
-        self.has_priorities && self.ahead_in_rank[rank].is_enough()
     }
 
     // ---- streams --------------------------------------------------------------------------
@@ -314,7 +311,11 @@ impl Order {
             paths,
             rank,
             before: self.turn,
-            oldest_first: self.oldest_first(rank),
+            oldest_first: {
+                let mut groups = self.groups.iter();
+                let group = groups.find(|group| group.paths == paths);
+                group.is_some_and(|group| group.oldest_first(rank))
+            },
             last: None,
         }
     }
@@ -365,7 +366,17 @@ impl Order {
 
     /// Whether short exchanges wait, and a transfer has its turn before them.
     pub(super) fn transfer_is_due(&self) -> bool {
-        self.has_short_exchanges() && self.due().is_some_and(|rank| !is_short_exchange(rank))
+        let is_transfer = |rank: usize| !is_short_exchange(rank);
+        self.has_short_exchanges()
+            && self
+                .open()
+                .any(|group| self.due(group).is_some_and(is_transfer))
+    }
+
+    /// Whether short exchanges wait, and a transfer of these paths has its turn before them.
+    pub(super) fn transfer_is_due_of(&self, paths: PathSet) -> bool {
+        let due = self.due_of(paths);
+        self.has_short_exchanges() && due.is_some_and(|rank| !is_short_exchange(rank))
     }
 
     /// Whether something behind short exchanges waits.
@@ -391,197 +402,4 @@ impl Order {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::StreamClass;
-
-    fn push(order: &mut Order, rank: usize, n: u64) -> Place {
-        order.push(&StreamClass::Bulk.into(), rank, StreamId(n))
-    }
-
-    fn waits(order: &Order, rank: usize) -> bool {
-        order.open().any(|group| group.waits_in(rank))
-    }
-
-    /// An interactive transfer is one, and its class is sensitive to delay nevertheless.
-    #[test]
-    fn ranks_of_short_exchanges_and_of_classes_that_are_sensitive_to_delay() {
-        for of in 0..RANKS {
-            let mut order = Order::default();
-            push(&mut order, of, 0);
-            assert_eq!(order.has_short_exchanges(), of <= 2, "{of}");
-            assert_eq!(order.has_transfers(), of > 2, "{of}");
-            assert_eq!(
-                order.has_delay_sensitive(PathSet::ALL),
-                [0, 1, 3].contains(&of),
-                "{of}"
-            );
-            // Whatever waits before it.
-            push(&mut order, 2, 1);
-            assert_eq!(
-                order.has_delay_sensitive(PathSet::ALL),
-                [0, 1, 3].contains(&of),
-                "{of}"
-            );
-        }
-    }
-
-    #[test]
-    fn streams_of_a_rank_are_served_in_turn() {
-        let mut order = Order::default();
-        for n in 0..3 {
-            push(&mut order, 5, n);
-        }
-        let next = |order: &mut Order| {
-            let rank = order.ranks().find(|rank| waits(order, *rank)).unwrap();
-            let mut pass = order.pass(PathSet::ALL, rank);
-            let id = order.pop(&mut pass).unwrap();
-            push(order, rank, id.0);
-            order.served(rank, 0, SLICE);
-            id.0
-        };
-        let turns: Vec<_> = (0..7).map(|_| next(&mut order)).collect();
-        assert_eq!(turns, [0, 1, 2, 0, 1, 2, 0]);
-    }
-
-    #[test]
-    fn bytes_given_while_no_other_rank_waits_are_not_counted() {
-        let mut order = Order::default();
-        push(&mut order, 2, 0);
-        order.served(2, 0, 1 << 30);
-        let place = push(&mut order, 5, 1);
-        assert_eq!(order.ranks().next(), Some(0));
-        order.served(2, 0, 7 * SLICE);
-        assert_eq!(order.ranks().next(), Some(5));
-        order.remove(place);
-        assert_eq!(order.ranks().next(), Some(0));
-    }
-
-    proptest! {
-        /// However many ranks wait and whatever is served at a time: the first has seven eighths,
-        /// the others have their turns one after another, and no rank waits longer than its share
-        /// says.
-        #[test]
-        fn the_first_has_seven_eighths_and_no_other_starves(
-            ranks in proptest::collection::btree_set(0..RANKS, 2..=RANKS),
-            records in proptest::collection::vec(1..=SLICE, 4_000..5_000),
-        ) {
-            let mut order = Order::default();
-            for rank in &ranks {
-                push(&mut order, *rank, *rank as u64);
-            }
-            let (mut given, mut turns) = ([0; RANKS], [0_u64; RANKS]);
-            // Bytes that others are given between two turns of a rank: the most, and where its last
-            // turn ended.
-            let (mut gap, mut ended) = ([0; RANKS], [0; RANKS]);
-            let mut total = 0_u64;
-            for bytes in records {
-                let rank = order.ranks().find(|rank| waits(&order, *rank)).unwrap();
-                order.served(rank, 0, bytes);
-                gap[rank] = gap[rank].max(total - ended[rank]);
-                given[rank] += bytes;
-                turns[rank] += 1;
-                total += bytes;
-                ended[rank] = total;
-            }
-            let first = *ranks.first().unwrap();
-            let behind = ranks.len() as u64 - 1;
-            prop_assert!(given[first].abs_diff(total / SHARE * (SHARE - 1)) <= SLICE + SHARE);
-            prop_assert!(gap[first] <= 2 * SLICE, "{gap:?}");
-            let others = || ranks.iter().copied().filter(|rank| *rank != first);
-            let most = others().map(|rank| turns[rank]).max().unwrap();
-            for rank in others() {
-                prop_assert!(turns[rank] + 1 >= most, "{rank}: {turns:?}");
-                let gap = gap[rank].max(total - ended[rank]);
-                prop_assert!(gap <= (SHARE + 1) * SLICE * behind, "{rank}: {gap}");
-            }
-        }
-    }
-    fn with(priority: u8, paths: PathSet) -> Treatment {
-        Treatment {
-            priority,
-            paths,
-            ..StreamClass::Bulk.into()
-        }
-    }
-
-    #[test]
-    fn a_pass_takes_each_stream_once_by_priority() {
-        let mut order = Order::default();
-        for (n, priority) in [0, 7, 3, 7, 0].into_iter().enumerate() {
-            order.push(&with(priority, PathSet::ALL), 5, StreamId(n as u64));
-        }
-        let mut pass = order.pass(PathSet::ALL, 5);
-        let mut taken = Vec::new();
-        while let Some(id) = order.pop(&mut pass) {
-            taken.push(id.0);
-            let priority = [0, 7, 3, 7, 0][id.0 as usize];
-            // Given nothing, it waits again.
-            order.push(&with(priority, PathSet::ALL), 5, id);
-        }
-        assert_eq!(taken, [1, 3, 2, 0, 4]);
-    }
-
-    #[test]
-    fn streams_of_a_group_without_a_path_do_not_wait() {
-        let number = |n| crate::PathNumber::new(n).unwrap();
-        let one = PathSet::of([number(1)]).unwrap();
-        let mut order = Order::default();
-        order.enter(one);
-        order.push(&with(0, one), 2, StreamId(0));
-        assert!(order.is_empty() && order.ids().next().is_none() && !order.has_short_exchanges());
-        assert_eq!(order.sets(|_| true), [PathSet::ALL]);
-        assert!(!order.set_carrying(PathSet::of([number(2)])));
-        assert!(order.set_carrying(PathSet::of([number(1), number(2)])));
-        assert!(order.ids().eq([StreamId(0)]) && order.has_short_exchanges());
-        assert_eq!(order.sets(|_| true), [one, PathSet::ALL]);
-        let on = |path| order.has_short_exchanges_on(path);
-        assert!(on(Some(number(1))) && !on(Some(number(2))) && !on(None));
-        assert!(order.set_carrying(None) && order.is_empty());
-        order.leave(one);
-        assert!(!order.has_sets());
-    }
-
-    proptest! {
-        /// Whatever the priorities, sets and ranks of streams: none waits longer than the shares of
-        /// its rank and its priority say.
-        #[test]
-        fn no_priority_starves(
-            streams in proptest::collection::vec((0..=7u8, 0..3u64, 4..6usize), 2..=12),
-            records in proptest::collection::vec(1..=SLICE, 8_000..9_000),
-        ) {
-            let number = |n| crate::PathNumber::new(n).unwrap();
-            let mut order = Order::default();
-            order.set_carrying(PathSet::of((0..3).map(number)));
-            let treatments: Vec<_> = streams
-                .iter()
-                .map(|(priority, path, _)| with(*priority, PathSet::of([number(*path)]).unwrap()))
-                .collect();
-            for (n, treatment) in treatments.iter().enumerate() {
-                order.enter(treatment.paths);
-                order.push(treatment, streams[n].2, StreamId(n as u64));
-            }
-            let (mut total, mut ended, mut gap) = (0, [0; 12], [0; 12]);
-            for bytes in records {
-                let paths = order.sets(|_| true)[0];
-                let mut ranks = order.ranks();
-                let rank = ranks.find(|rank| order.group(paths).unwrap().waits_in(*rank)).unwrap();
-                let mut pass = order.pass(paths, rank);
-                let id = order.pop(&mut pass).unwrap();
-                let n = id.0 as usize;
-                order.push(&treatments[n], rank, id);
-                order.served(rank, treatments[n].priority, bytes);
-                gap[n] = gap[n].max(total - ended[n]);
-                total += bytes;
-                ended[n] = total;
-            }
-            for n in 0..streams.len() {
-                let gap = gap[n].max(total - ended[n]);
-                let most = (SHARE + 1) * (SHARE + 1) * SLICE * streams.len() as u64;
-                prop_assert!(gap <= most, "{n}: {gap} of {total}, {streams:?}");
-            }
-        }
-    }
-}
+mod tests;

@@ -127,7 +127,7 @@ impl Streams {
             group.retransmit -= s.listed.retransmit;
             group.held -= held;
             group.blocked.retain(|b| *b != id);
-            // A parked group writes nothing. That of all paths drops the stream when its turn comes.
+            // A parked group writes nothing. That of all paths drops the stream in its turn.
             if !paths.is_all() {
                 group.signalling.retain(|s| *s != id);
             }
@@ -253,18 +253,25 @@ impl Streams {
         self.ready.ids()
     }
 
-    /// Accounts for bytes given to a stream that was taken out of a rank, and puts it into its rank
-    /// if it has more to send. Returns that rank, and the restarts of its count.
-    pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) -> (usize, u32) {
-        let (mut now, mut restarts, mut priority) = (from, 0, 0);
+    /// Accounts for bytes given on a path to a stream that was taken out of a rank, and puts it
+    /// into its rank if it has more to send. Returns that rank, and the restarts of its count.
+    pub(super) fn requeue(
+        &mut self,
+        from: usize,
+        id: StreamId,
+        on: Option<PathNumber>,
+        bytes: u64,
+    ) -> (usize, u32) {
+        let (mut now, mut restarts, mut of) = (from, 0, (PathSet::ALL, 0));
         if let Some(s) = self.table.get_mut(&id) {
             s.served = s.served.saturating_add(bytes);
             now = rank(s.treatment.class, s.served);
             let more = s.send.is_sendable();
             s.listed.queued = more.then(|| self.ready.push(&s.treatment, now, id));
-            (restarts, priority) = (s.restarts, s.treatment.priority);
+            restarts = s.restarts;
+            of = (s.treatment.paths, s.treatment.priority);
         }
-        self.ready.served(from, priority, bytes);
+        self.ready.served(of, on, from, bytes);
         (now, restarts)
     }
 
@@ -539,11 +546,11 @@ mod tests {
         }
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, b]);
         assert_eq!(pop(&mut all, 2), Some(a));
-        all.requeue(2, a, 1);
+        all.requeue(2, a, None, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [b, a]);
         take(&mut all, b, 1);
         assert_eq!(pop(&mut all, 2), Some(b));
-        all.requeue(2, b, 1);
+        all.requeue(2, b, None, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a]);
     }
 

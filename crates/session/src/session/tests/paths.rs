@@ -487,7 +487,10 @@ fn a_refused_set_is_taken_when_it_comes_again_and_there_is_room() {
     assert_eq!(take(server, 2, open(301, set(300))), Ok(()));
     assert_eq!(take(server, 2, class(300, 1, set(301))), Ok(()));
     let events = std::iter::from_fn(|| server.poll_event());
-    let opened = |e: &session::Event| matches!(e, session::Event::StreamOpened { stream, .. } if *stream == StreamId(301));
+    let opened = |e: &session::Event| match e {
+        session::Event::StreamOpened { stream, .. } => *stream == StreamId(301),
+        _ => false,
+    };
     assert_eq!(events.filter(opened).count(), 1);
     let streams = server.streams();
     let of = |id| {
