@@ -140,6 +140,10 @@ impl Group {
         self.paths
     }
 
+    pub(in crate::session) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     pub(in crate::session) fn has_streams(&self) -> bool {
         self.streams > 0
     }

@@ -1,6 +1,6 @@
 //! Memory for bytes to send: how many a stream takes now, and streams that wait to be written to.
 
-use super::Streams;
+use super::{Group, Streams};
 use crate::StreamId;
 
 /// Bytes that a stream may keep to send, however much others keep: a few records.
@@ -10,9 +10,29 @@ const LEAST_SEND_BUFFER: u64 = 64 << 10;
 /// less.
 const LEAST_OF_ALL: u64 = 64 << 20;
 
+/// What is left of the memory for all streams.
+struct Left {
+    free: u64,
+    /// Number of streams among which it is shared.
+    sharers: usize,
+}
+
 impl Streams {
     /// Number of bytes that a stream takes now, of `memory` for all streams.
     pub(in crate::session) fn budget(&self, id: StreamId, memory: u64) -> u64 {
+        self.budget_of(id, &self.left(memory))
+    }
+
+    fn left(&self, memory: u64) -> Left {
+        // Parked streams keep what they have: all of them as much again, at most.
+        let unparked = memory.saturating_sub(self.held_open());
+        let free = unparked.min(memory.saturating_mul(2).saturating_sub(self.held));
+        let blocked = self.ready.open().map(|group| group.blocked.len());
+        let sharers = self.ready.len() + blocked.sum::<usize>();
+        Left { free, sharers }
+    }
+
+    fn budget_of(&self, id: StreamId, left: &Left) -> u64 {
         let Some(s) = self.get(id).filter(|s| s.send.is_writable()) else {
             return 0;
         };
@@ -25,17 +45,8 @@ impl Streams {
         if !self.ready.is_open(s.treatment.paths) {
             return window.min(least);
         }
-        // Parked streams keep what they have: all of them as much again, at most.
-        let unparked = memory.saturating_sub(self.held_open());
-        let free = unparked.min(memory.saturating_mul(2).saturating_sub(self.held));
         // No stream takes all that is free while others wait for their part.
-        let blocked = self.ready.open().map(|group| group.blocked.len());
-        let sharers = self.ready.len() + blocked.sum::<usize>();
-        let fair = if sharers > 1 {
-            free / sharers as u64
-        } else {
-            free
-        };
+        let fair = left.free / left.sharers.max(1) as u64;
         window.min(fair.max(least))
     }
 
@@ -51,17 +62,24 @@ impl Streams {
 
     /// Calls `each` for every stream whose application may write again.
     pub(in crate::session) fn unblock(&mut self, memory: u64, mut each: impl FnMut(StreamId)) {
+        if self.ready.all().all(|group| group.blocked.is_empty()) {
+            return;
+        }
+        // The sums are over all groups: they are not taken again for each stream.
+        let mut left = self.left(memory);
         for n in 0..self.ready.groups() {
+            let is_open = self.ready.nth(n).is_some_and(Group::is_open);
             let mut i = 0;
             while let Some(id) = self
                 .ready
                 .nth(n)
                 .and_then(|group| group.blocked.get(i).copied())
             {
-                if self.budget(id, memory) > 0 {
+                if self.budget_of(id, &left) > 0 {
                     self.ready
                         .nth_mut(n)
                         .map(|group| group.blocked.swap_remove(i));
+                    left.sharers -= usize::from(is_open);
                     each(id);
                 } else {
                     i += 1;

@@ -301,6 +301,19 @@ fn another_version_is_distinguished_from_garbage() {
     );
 }
 
+/// Treatments with a set of paths and a priority or without; the subflow has no path number.
+fn any_treatment() -> impl Strategy<Value = Treatment> {
+    let set = proptest::option::of(1..8u64);
+    (0..4usize, set, 0..9u8).prop_map(|(class, bits, priority)| {
+        let numbers = (0..3).filter(|n| bits.is_some_and(|bits| bits >> n & 1 != 0));
+        Treatment {
+            class: StreamClass::IN_ORDER[class],
+            paths: PathSet::of(numbers.filter_map(PathNumber::new)).unwrap_or(PathSet::ALL),
+            priority: priority.min(Treatment::MAX_PRIORITY),
+        }
+    })
+}
+
 fn any_frame() -> impl Strategy<Value = Frame> {
     let stream = || (0..6u64).prop_map(StreamId);
     prop_oneof![
@@ -319,9 +332,9 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             stream,
             code: ResetCode::Cancelled
         }),
-        stream().prop_map(|stream| Frame::Open {
+        (stream(), any_treatment()).prop_map(|(stream, treatment)| Frame::Open {
             stream,
-            treatment: StreamClass::Bulk.into(),
+            treatment,
             max_stream_data: 10_000,
             destination: Destination::Name {
                 host: "x".into(),
@@ -330,10 +343,12 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             confirm: true,
         }),
         stream().prop_map(|stream| Frame::Connected { stream }),
-        (stream(), 0..4u64).prop_map(|(stream, change)| Frame::Class {
-            stream,
-            change,
-            treatment: StreamClass::IN_ORDER[change as usize].into(),
+        (stream(), 0..40u64, any_treatment()).prop_map(|(stream, change, treatment)| {
+            Frame::Class {
+                stream,
+                change,
+                treatment,
+            }
         }),
         (0..2_000u64).prop_map(|count| Frame::Ack {
             time_us: count,

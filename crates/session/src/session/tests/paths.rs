@@ -260,6 +260,28 @@ fn streams_of_a_silent_path_delay_nobody_while_another_one_works() {
     assert_eq!(time(true), time(false));
 }
 
+/// CLASS goes on any path, and takes no other frame of its stream along.
+#[test]
+fn frames_beside_a_class_wait_for_their_path() {
+    let mut p = two();
+    let [a] = opened(&mut p, [treatment(paths(&[1]))]);
+    p.kill(p.links[1].id);
+    let newest = treatment(paths(&[1, 2]));
+    p.client.stop(p.now, a, ResetCode::Cancelled);
+    p.client.set_treatment(a, newest).expect("kept");
+    let stops = |p: &Pair| {
+        let events = p.server_events.iter();
+        let stop = |e: &&session::Event| matches!(e, session::Event::StreamStopped { .. });
+        events.filter(stop).count()
+    };
+    p.run(p.now + Duration::from_secs(1), |_| false);
+    assert_eq!(p.server().streams()[0].paths, newest.paths);
+    assert_eq!(stops(&p), 0);
+    p.join_on(2, Role::Regular, &[hop(8.0, 25)]);
+    p.run(p.now + Duration::from_secs(1), |_| false);
+    assert_eq!(stops(&p), 1);
+}
+
 /// Nobody may take over what the stream's only path owes: nothing is copied, nothing is sent again
 /// and again, and others are not held up.
 #[test]
