@@ -43,6 +43,7 @@ impl Session {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             answers_look_ups: self.config.answers_look_ups,
+            keeps_paths: self.config.keeps_paths,
             ..Capabilities::of_this_version(self.config.families)
         }
     }

@@ -104,8 +104,11 @@ impl Session {
     pub(super) fn take_treatment(
         &mut self,
         id: StreamId,
-        treatment: Treatment,
+        mut treatment: Treatment,
     ) -> Result<(), SubflowError> {
+        if !self.config.keeps_paths {
+            treatment.paths = PathSet::ALL;
+        }
         let now = self
             .streams
             .get(id)

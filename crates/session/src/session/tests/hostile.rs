@@ -19,12 +19,11 @@ pub(super) fn server() -> (Session, SubflowId) {
     let mut out = Vec::new();
     client.poll_transmit(NOW, &mut out).expect("hello");
     let (hello, _) = parse_hello(Bytes::from(out)).expect("hello");
-    let mut server = Session::server(
-        SessionConfig::default(),
-        SessionId([9; 16]),
-        [4; 32],
-        &hello,
-    );
+    let config = SessionConfig {
+        keeps_paths: true,
+        ..SessionConfig::default()
+    };
+    let mut server = Session::server(config, SessionId([9; 16]), [4; 32], &hello);
     server
         .accept_subflow(NOW, SubflowSetup::default(), &hello)
         .expect("accepted");

@@ -165,8 +165,13 @@ impl Pair {
         self.join_as(hops, helper, role, Some(number(path)))
     }
 
-    /// Has the client take the proxy for one that announces that it keeps sets of paths.
+    /// Makes the proxy one that keeps sets of paths, as if it had announced it.
     pub(super) fn announce_paths(&mut self) {
+        self.server
+            .as_mut()
+            .expect("established")
+            .config
+            .keeps_paths = true;
         let peer = self.client.identity.peer.as_mut();
         peer.expect("established").keeps_paths = true;
     }

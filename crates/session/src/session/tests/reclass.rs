@@ -222,6 +222,25 @@ fn a_proxy_that_does_not_announce_that_it_keeps_paths_is_sent_no_set() {
     assert_eq!(p.client.streams()[0].paths, PathSet::ALL);
 }
 
+/// A hostile primary cannot have a proxy keep sets that it has not offered to keep.
+#[test]
+fn a_proxy_that_does_not_keep_paths_ignores_sets() {
+    let (mut p, ..) = numbered();
+    p.server().config.keeps_paths = false;
+    let restricted = Treatment {
+        paths: paths(&[0]),
+        ..StreamClass::Bulk.into()
+    };
+    let to = Destination::Addr("192.0.2.1:80".parse().expect("address"));
+    let opened = p.client.open(p.now, to, restricted).expect("sent");
+    p.run(at(1_100), |_| false);
+    assert_eq!(at_server(&mut p, opened).paths, PathSet::ALL);
+    let changed = p.open();
+    p.client.set_treatment(changed, restricted).expect("sent");
+    p.run(at(1_200), |_| false);
+    assert_eq!(at_server(&mut p, changed).paths, PathSet::ALL);
+}
+
 /// What waits goes on in its new place.
 #[test]
 fn bytes_that_wait_follow_their_stream_into_its_class() {
