@@ -47,7 +47,7 @@ pub struct SessionConfig {
     pub families: Option<Families>,
     /// Whether a proxy answers look-ups itself, which its hello announces.
     pub answers_look_ups: bool,
-    /// Whether a proxy keeps streams to sets of paths, which its answer announces. One that does not
+    /// Whether a proxy keeps streams to sets of paths, which its answer announces. If not, it
     /// ignores the sets that a primary sends.
     pub keeps_paths: bool,
     /// Maximum queueing delay at a helper for interactive data and for copies of data that failed
