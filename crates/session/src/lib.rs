@@ -23,7 +23,7 @@
 //!   Few bytes wait in the sender's own socket. Many may wait at a helper, because its pipe and
 //!   its link differ in rate.
 //! - **Acknowledgements.** An ACK carries, for each subflow, the number of octets of ciphertext
-//!   received. A sender keeps a list of the frames in each record, so that the frames of a lost
+//!   received, the age of this count, and the rate of arrival. A sender keeps a list of the frames in each record, so that the frames of a lost
 //!   subflow can be sent again on others.
 //! - **Estimates** for the PAD come from the kernel ([`PathInfo`]), from ACK counts with their age,
 //!   and from helpers' reports ([`FarReport`]).

@@ -14,8 +14,9 @@ const AVOIDED_AT: u32 = 4;
 pub(crate) enum Standing {
     /// Acknowledgements advance, or nothing is owed.
     Active,
-    /// They have stopped for longer than usual: other subflows were given the oldest bytes it owes,
-    /// as a sender of TCP probes for a lost tail (RFC 8985, section 7).
+    /// They have stopped for longer than usual: other subflows were given a few of the owed bytes
+    /// that the receiving application needs first, as a sender of TCP probes for a lost tail
+    /// (RFC 8985, section 7).
     Probed,
     /// The same for long enough that new data keeps away from it.
     Avoided,
