@@ -23,10 +23,11 @@
 //!   Few bytes wait in the sender's own socket. Many may wait at a helper, because its pipe and
 //!   its link differ in rate.
 //! - **Acknowledgements.** An ACK carries, for each subflow, the number of octets of ciphertext
-//!   received, the age of this count, and the rate of arrival. A sender keeps a list of the frames in each record, so that the frames of a lost
-//!   subflow can be sent again on others.
-//! - **Estimates** for the PAD come from the kernel ([`PathInfo`]), from ACK counts with their age,
-//!   and from helpers' reports ([`FarReport`]).
+//!   received, the age of this count, and the rate of arrival. A sender keeps a list of the
+//!   frames in each record, so that the frames of a lost subflow can be sent again on others.
+//! - **Estimates** for the PAD come from the kernel ([`PathInfo`]), from ACKs (counts with their
+//!   age, rates of arrival), from helpers' reports ([`FarReport`]), and first from the hello's
+//!   round trip.
 //! - **Flow control** has a window for the session and one for each stream, in unique bytes: a copy
 //!   needs no credit.
 //! - **Reinjection** sends on a second subflow bytes that a first one already carries. Which bytes

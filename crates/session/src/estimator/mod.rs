@@ -1,9 +1,9 @@
 //! Estimates of a subflow at its sender: bytes on the way, throughput and delay of each hop.
 //!
 //! Facts come from four places: the kernel's view of the near hop ([`PathInfo`], from TCP_INFO),
-//! the far end's ACK counts, reports of the helper on the hop that only it can see ([`FarReport`]),
-//! and, until it reports, the round-trip time of the hello. Each has an age; between facts an
-//! estimate is extrapolated by the throughput (ADR 0007).
+//! the far end's ACKs (counts, rates of arrival), reports of the helper on the hop that only it
+//! can see ([`FarReport`]), and, until it reports, the round-trip time of the hello. Each has an
+//! age; between facts an estimate is extrapolated by the throughput (ADR 0007).
 
 mod average;
 mod carried;
