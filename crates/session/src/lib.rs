@@ -30,10 +30,10 @@
 //!   round trip.
 //! - **Flow control** has a window for the session and one for each stream, in unique bytes: a copy
 //!   needs no credit.
-//! - **Reinjection** sends on a second subflow bytes that a first one already carries. Which bytes
-//!   depends on the first one. Lost or potentially failed: all bytes that it owes. Silent: those
-//!   that the receiving application waits for, 2 KiB, then 4, then 8. About to finish much later
-//!   than the others: its last bytes.
+//! - **Reinjection** sends on a second subflow bytes that a first one already carries. The state
+//!   of the first subflow decides which. Lost or potentially failed: all bytes that it owes.
+//!   Silent: those that the receiving application waits for, 2 KiB, then 4, then 8. About to
+//!   finish much later than the others: its last bytes.
 //! - **Resuming.** A session without subflows, or with expresses only, is kept for `resume_for`
 //!   (60 s). When a peer joins again, each end sends the final ACK counts of the last 32 lost
 //!   subflows.

@@ -61,7 +61,8 @@ fn used(p: &mut Pair, id: StreamId) -> [Vec<u8>; 2] {
             .map(|share| {
                 let subflow = subflows.iter().find(|s| s.id == share.subflow);
                 let name = &subflow.expect("there").name;
-                name.strip_prefix("link").expect(name).parse().expect(name)
+                let number = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+                number.parse().expect(name)
             })
             .collect();
         paths.sort_unstable();
