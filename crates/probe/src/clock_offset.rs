@@ -1,7 +1,7 @@
 //! Relation of another host's clock to this one's, from exchanges (RFC 5905, section 8), with error
 //! bounds.
 
-use mpbond_statistics::clock::{self, ClockFit};
+use mpbond_statistics::clock::{self, ClockFit, DirectionClock};
 use serde::{Deserialize, Serialize};
 
 /// Time stamps of an exchange, in ns since the Unix epoch by the clock of the host that took them.
@@ -61,18 +61,6 @@ pub struct ClockSegment {
     pub back: DirectionClock,
 }
 
-/// Receiver's clock relative to the sender's.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct DirectionClock {
-    /// Rate of the receiver's clock relative to the sender's, minus 1, in ppm: middle of the
-    /// possible range.
-    pub skew_ppm: f64,
-    /// Receiver's clock minus the sender's in the middle of the segment, in µs.
-    pub offset_us: f64,
-    /// Largest error of the offset in the segment, in µs.
-    pub offset_error_us: f64,
-}
-
 impl ClockOffset {
     /// Relation from exchanges in the order of their sending; `None` without any.
     pub fn of(exchanges: impl IntoIterator<Item = Exchange>) -> Option<Self> {
@@ -110,19 +98,14 @@ impl ClockOffset {
 impl ClockSegment {
     fn of(s: &clock::Segment, start_ns: u64) -> Self {
         let seconds = |at_ns: u64| (i128::from(at_ns) - i128::from(start_ns)) as f64 / 1e9;
-        let of = |sign: f64| DirectionClock {
-            // Adding 0 makes -0 positive.
-            skew_ppm: sign * s.skew_ppm + 0.0,
-            offset_us: sign * s.offset.micros() + 0.0,
-            offset_error_us: s.worst_error_ns / 1e3,
-        };
+        let [out, back] = s.directions();
         Self {
             from_s: seconds(s.from_ns),
             to_s: seconds(s.to_ns),
             exchanges: s.bounds / 2,
             skew_error_ppm: s.skew_error_ppm,
-            out: of(1.0),
-            back: of(-1.0),
+            out,
+            back,
         }
     }
 }

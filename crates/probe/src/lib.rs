@@ -27,7 +27,7 @@ mod tls;
 pub mod traffic;
 mod wire_clock;
 
-pub use clock_offset::{ClockOffset, ClockSegment, DirectionClock, Exchange};
+pub use clock_offset::{ClockOffset, ClockSegment, Exchange};
 pub use error::ProbeError;
 pub use hostile::hear;
 pub use options::{Method, Options};

@@ -1,6 +1,6 @@
 //! Relation of the phone's clock to the server's, with error bounds.
 
-use mpbond_statistics::clock::{self, ClockFit};
+use mpbond_statistics::clock::{self, ClockFit, DirectionClock};
 use serde::Serialize;
 
 /// Phone's clock relative to the server's, derived from segments and ACKs captured at both. The
@@ -38,18 +38,6 @@ pub struct ClockSegment {
     pub back: DirectionClock,
 }
 
-/// Receiver's clock relative to the sender's.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct DirectionClock {
-    /// Rate of the receiver's clock relative to the sender's, minus 1, in ppm: middle of the
-    /// possible range.
-    pub skew_ppm: f64,
-    /// Receiver's clock minus the sender's in the middle of the segment, in µs.
-    pub offset_us: f64,
-    /// Largest error of the offset in the segment, in µs.
-    pub offset_error_us: f64,
-}
-
 impl ClockBound {
     pub(super) fn of(fit: &ClockFit) -> Option<Self> {
         let found = fit.segments();
@@ -79,18 +67,13 @@ impl ClockBound {
 
 impl ClockSegment {
     fn of(s: &clock::Segment, start_ns: u64) -> Self {
-        let of = |sign: f64| DirectionClock {
-            // Adding 0 makes -0 positive.
-            skew_ppm: sign * s.skew_ppm + 0.0,
-            offset_us: sign * s.offset.micros() + 0.0,
-            offset_error_us: s.worst_error_ns / 1e3,
-        };
+        let [out, back] = s.directions();
         Self {
             from_s: (s.from_ns - start_ns) as f64 / 1e9,
             to_s: (s.to_ns - start_ns) as f64 / 1e9,
             skew_error_ppm: s.skew_error_ppm,
-            out: of(1.0),
-            back: of(-1.0),
+            out,
+            back,
         }
     }
 }

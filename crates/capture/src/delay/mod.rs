@@ -11,7 +11,7 @@ mod rssi;
 mod tcp;
 
 pub use arrivals::Arrivals;
-pub use clock::{ClockBound, ClockSegment, DirectionClock};
+pub use clock::{ClockBound, ClockSegment};
 pub use owd::{
     DelayReport, OwdError, Places, Segment, Segments, Transfer, one_way, proxy_log, rfcomm_stream,
     tcp_transfer,

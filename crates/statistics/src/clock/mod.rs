@@ -13,6 +13,8 @@
 //! Where no line fits, because a clock was set or its rate changed, a new segment begins. A step
 //! that is smaller than the error at that time cannot be noticed.
 
+use serde::Serialize;
+
 /// Maximum skew: each clock is within ±100 ppm ("Toward Accurate Network Delay Measurement on
 /// Android Phones", section 3.2), so two are within 200 of each other; 50 are for the temperature.
 pub const MAX_SKEW_PPM: f64 = 250.0;
@@ -68,6 +70,30 @@ pub struct Segment {
     pub offset: Offset,
     /// Largest error of the offset between `from_ns` and `to_ns`, in ns.
     pub worst_error_ns: f64,
+}
+
+impl Segment {
+    /// The relation for delays from this clock to the other, and for those back.
+    pub fn directions(&self) -> [DirectionClock; 2] {
+        [1.0, -1.0].map(|sign| DirectionClock {
+            // Adding 0 makes -0 positive.
+            skew_ppm: sign * self.skew_ppm + 0.0,
+            offset_us: sign * self.offset.micros() + 0.0,
+            offset_error_us: self.worst_error_ns / 1e3,
+        })
+    }
+}
+
+/// Receiver's clock relative to the sender's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct DirectionClock {
+    /// Rate of the receiver's clock relative to the sender's, minus 1, in ppm: middle of the
+    /// possible range.
+    pub skew_ppm: f64,
+    /// Receiver's clock minus the sender's in the middle of the segment, in µs.
+    pub offset_us: f64,
+    /// Largest error of the offset in the segment, in µs.
+    pub offset_error_us: f64,
 }
 
 /// Relation of two clocks over a run.
