@@ -22,7 +22,7 @@ impl<'a> LinkNames<'a> {
     /// Takes a name.
     ///
     /// # Errors
-    /// When another link has it; the error is about `key` at `span`.
+    /// Another link has it; the error is about `key` at `span`.
     pub(super) fn add(
         &mut self,
         key: &str,

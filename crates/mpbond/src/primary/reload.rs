@@ -5,7 +5,7 @@ use std::rc::Rc;
 use mpbond_manager::{LinkId, NOT_CONFIGURED};
 
 use super::links::LinkConfig;
-use super::state::{Primary, in_force, policy};
+use super::state::{Primary, in_force, without_proxy};
 use crate::config::{OnProxyLoss, PrimaryConfig};
 
 impl Primary {
@@ -19,8 +19,8 @@ impl Primary {
             if config.on_proxy_loss == OnProxyLoss::Fail {
                 self.rescuable.borrow_mut().clear();
             }
-            let policy = policy(config.on_proxy_loss);
-            self.manage_with_facts(|m, now| m.handle_without_proxy(now, policy));
+            let without_proxy = without_proxy(config.on_proxy_loss);
+            self.manage_with_facts(|m, now| m.handle_without_proxy(now, without_proxy));
         }
     }
 

@@ -262,7 +262,7 @@ pub(super) fn in_force(config: &PrimaryConfig, before: Option<&InForce>) -> Opti
 }
 
 /// The manager's form of `on_proxy_loss`.
-pub(super) fn policy(on_proxy_loss: OnProxyLoss) -> WithoutProxy {
+pub(super) fn without_proxy(on_proxy_loss: OnProxyLoss) -> WithoutProxy {
     match on_proxy_loss {
         OnProxyLoss::Direct => WithoutProxy::Direct,
         OnProxyLoss::Fail => WithoutProxy::Refuse,
@@ -271,7 +271,7 @@ pub(super) fn policy(on_proxy_loss: OnProxyLoss) -> WithoutProxy {
 
 fn manager_config(config: &PrimaryConfig, links: Vec<Link>) -> Config {
     Config {
-        without_proxy: policy(config.on_proxy_loss),
+        without_proxy: without_proxy(config.on_proxy_loss),
         ..Config::new(links)
     }
 }
