@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::experiment::{Carrier, Connection, Experiment, Scheme, Start, Workload};
+use crate::experiment::{Carrier, Connection, Experiment, LEAST_OF_PAGE, Scheme, Start, Workload};
 use crate::ideal::ideal_time;
 
 /// Time to start daemons and join all subflows.
@@ -16,8 +16,6 @@ pub(crate) const OVER_IDEAL: f64 = 1.15;
 
 /// Bytes of a download that a helper holds, in front of what comes later: its buffer, by default.
 const HELD_BYTES: u64 = 4 << 20;
-/// Time that most pages take at least, for their round trips.
-const LEAST_OF_PAGE: Duration = Duration::from_secs(2);
 
 /// Time limit of a transfer whose fluid bound is `ideal`: long enough for the slowest scheduler.
 /// Ends a transfer that hangs.

@@ -104,10 +104,10 @@ pub struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stamp {
-    /// When it is due: waiting at the origin counts.
+    /// The instant at which it is due: waiting at the origin counts.
     #[default]
     Due,
-    /// When the origin writes it.
+    /// The instant at which the origin writes it.
     Written,
 }
 
@@ -169,6 +169,9 @@ fn six() -> usize {
 fn packet() -> Size {
     Size(1200)
 }
+
+/// Time that most pages take at least, for their round trips.
+pub(crate) const LEAST_OF_PAGE: Duration = Duration::from_secs(2);
 
 /// Time from the start of a download to that of the page beside it, so that it has its rate.
 pub(crate) const BULK_AHEAD: Duration = Duration::from_secs(2);
@@ -283,7 +286,7 @@ impl Application<'_> {
                 let pause = (c.least_gap + c.most_gap) / 2;
                 (pause + Duration::from_secs(1)) * c.count
             }
-            Self::Page(p) => p.ahead() + Duration::from_secs(2),
+            Self::Page(p) => p.ahead() + LEAST_OF_PAGE,
             Self::Messages(m) => m.length,
             Self::Timed(length) => *length,
         }

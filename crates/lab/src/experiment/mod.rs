@@ -56,6 +56,7 @@ mod terms;
 mod variants;
 mod workload;
 
+pub(crate) use application::LEAST_OF_PAGE;
 pub use application::{Application, Chunks, Messages, Page, Stamp, Stream, Video};
 pub use assert::Assert;
 pub use energy_model::EnergyModel;
