@@ -124,7 +124,7 @@ fn frames() {
     );
 }
 
-/// A primary whose proxy keeps sets of paths, with a subflow on path 0.
+/// A primary whose proxy obeys sets of paths, with a subflow on path 0.
 fn primary(now: Timestamp) -> (Session, SubflowId) {
     let mut session = Session::client(SessionConfig::default(), [1; 32]);
     let setup = SubflowSetup {
@@ -144,7 +144,7 @@ fn primary(now: Timestamp) -> (Session, SubflowId) {
             max_streams: 4_097,
         },
         capabilities: Capabilities {
-            keeps_paths: true,
+            obeys_paths: true,
             ..Capabilities::of_this_version(None)
         },
     }

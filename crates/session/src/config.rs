@@ -47,9 +47,9 @@ pub struct SessionConfig {
     pub families: Option<Families>,
     /// Whether a proxy answers look-ups itself, which its hello announces.
     pub answers_look_ups: bool,
-    /// Whether a proxy keeps streams to sets of paths, which its answer announces. If not, it
+    /// Whether a proxy obeys sets of paths of streams, which its answer announces. If not, it
     /// ignores the sets that a primary sends.
-    pub keeps_paths: bool,
+    pub obeys_paths: bool,
     /// Maximum queueing delay at a helper for interactive data and for copies of data that failed
     /// subflows owe. Bulk data waits as long as the buffer lasts.
     pub interactive_far_bound: Duration,
@@ -74,7 +74,7 @@ impl Default for SessionConfig {
             buffer_delay: BufferDelay::Estimated,
             families: None,
             answers_look_ups: false,
-            keeps_paths: false,
+            obeys_paths: false,
             interactive_far_bound: Duration::from_millis(200),
         }
     }

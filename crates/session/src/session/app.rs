@@ -19,7 +19,7 @@ impl Session {
     ///
     /// # Errors
     /// [`OpenError::Limit`] at the peer's limit, [`OpenError::Closed`] when the session is over,
-    /// [`OpenError::Treatment`] where the peer does not [keep paths](Self::keeps_paths),
+    /// [`OpenError::Treatment`] where the peer does not [obey paths](Self::obeys_paths),
     /// or streams have too many sets of them.
     pub fn open(
         &mut self,
@@ -51,10 +51,10 @@ impl Session {
         peer.is_some_and(|p| p.frame_types.contains(FrameType::CONNECTED))
     }
 
-    /// Client: whether the peer is known to keep streams to their sets of paths.
-    pub fn keeps_paths(&self) -> bool {
+    /// Client: whether the peer is known to obey sets of paths.
+    pub fn obeys_paths(&self) -> bool {
         let peer = self.identity.peer.as_ref();
-        peer.is_some_and(|p| p.keeps_paths)
+        peer.is_some_and(|p| p.obeys_paths)
     }
 
     /// Server: the destination of a stream is reached. The client is told if it has asked.

@@ -22,8 +22,8 @@ pub enum OpenError {
 /// A treatment that the session cannot give a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TreatmentError {
-    /// The peer does not announce that it keeps sets of paths.
-    #[error("the proxy does not keep streams to the paths that they may use; update it")]
+    /// The peer does not announce that it obeys sets of paths.
+    #[error("the proxy does not restrict streams to the paths that they may use; update it")]
     NoPathSets,
     /// Streams have too many different sets of paths.
     #[error("the streams of the session have too many different sets of paths")]

@@ -43,7 +43,7 @@ impl Session {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             answers_look_ups: self.config.answers_look_ups,
-            keeps_paths: self.config.keeps_paths,
+            obeys_paths: self.config.obeys_paths,
             ..Capabilities::of_this_version(self.config.families)
         }
     }

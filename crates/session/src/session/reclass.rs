@@ -33,7 +33,7 @@ impl Session {
     /// nothing: the client knows its applications.
     ///
     /// # Errors
-    /// The peer does not [keep paths](Self::keeps_paths), or streams have too many sets of them;
+    /// The peer does not [obey paths](Self::obeys_paths), or streams have too many sets of them;
     /// the stream's treatment has not changed.
     pub fn set_treatment(
         &mut self,
@@ -106,7 +106,7 @@ impl Session {
         id: StreamId,
         mut treatment: Treatment,
     ) -> Result<(), SubflowError> {
-        if !self.config.keeps_paths {
+        if !self.config.obeys_paths {
             treatment.paths = PathSet::ALL;
         }
         let now = self
@@ -126,12 +126,12 @@ impl Session {
     /// Whether a stream of the set `from` can have the set `to`.
     ///
     /// # Errors
-    /// The session cannot keep streams to these paths.
+    /// The session cannot restrict streams to these paths.
     pub(super) fn check_paths(&self, from: PathSet, to: PathSet) -> Result<(), TreatmentError> {
         if to.is_all() {
             return Ok(());
         }
-        if !self.keeps_paths() {
+        if !self.obeys_paths() {
             return Err(TreatmentError::NoPathSets);
         }
         if self.streams.ready.sets_with(from, to) > MAX_SETS {

@@ -91,7 +91,7 @@ pub struct Capabilities {
     /// Whether a proxy answers look-ups on streams to [`Capabilities::NAMES`].
     pub answers_look_ups: bool,
     /// Whether a proxy sends nothing of a stream outside of its set of paths.
-    pub keeps_paths: bool,
+    pub obeys_paths: bool,
     /// Frame types that the end reads.
     pub frame_types: FrameTypes,
 }
@@ -107,7 +107,7 @@ impl Capabilities {
     /// Bits of services that this version does not know are ignored.
     pub(super) const fn set_services(&mut self, bits: u8) {
         self.answers_look_ups = bits & Self::LOOK_UPS != 0;
-        self.keeps_paths = bits & Self::PATHS != 0;
+        self.obeys_paths = bits & Self::PATHS != 0;
     }
 
     pub(super) const fn services(&self) -> u8 {
@@ -116,7 +116,7 @@ impl Capabilities {
         } else {
             0
         };
-        let paths = if self.keeps_paths { Self::PATHS } else { 0 };
+        let paths = if self.obeys_paths { Self::PATHS } else { 0 };
         look_ups | paths
     }
 
@@ -125,7 +125,7 @@ impl Capabilities {
         Self {
             families,
             answers_look_ups: false,
-            keeps_paths: false,
+            obeys_paths: false,
             frame_types: FrameTypes::READ,
         }
     }
@@ -135,7 +135,7 @@ impl Capabilities {
         Self {
             families: None,
             answers_look_ups: false,
-            keeps_paths: false,
+            obeys_paths: false,
             frame_types: FrameTypes::BASE,
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn server() -> (Session, SubflowId) {
     client.poll_transmit(NOW, &mut out).expect("hello");
     let (hello, _) = parse_hello(Bytes::from(out)).expect("hello");
     let config = SessionConfig {
-        keeps_paths: true,
+        obeys_paths: true,
         ..SessionConfig::default()
     };
     let mut server = Session::server(config, SessionId([9; 16]), [4; 32], &hello);

@@ -165,15 +165,15 @@ impl Pair {
         self.join_as(hops, helper, role, Some(number(path)))
     }
 
-    /// Makes the proxy one that keeps sets of paths, as if it had announced it.
+    /// Makes the proxy one that obeys sets of paths, as if it had announced it.
     pub(super) fn announce_paths(&mut self) {
         self.server
             .as_mut()
             .expect("established")
             .config
-            .keeps_paths = true;
+            .obeys_paths = true;
         let peer = self.client.identity.peer.as_mut();
-        peer.expect("established").keeps_paths = true;
+        peer.expect("established").obeys_paths = true;
     }
 
     /// Adds an express beside the subflow `other`, over hops of its own.

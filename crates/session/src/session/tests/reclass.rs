@@ -135,7 +135,7 @@ fn an_open_behind_a_change_does_not_widen_the_set_of_paths() {
     }
 }
 
-/// A session on two numbered paths, whose proxy announces that it keeps sets of them.
+/// A session on two numbered paths, whose proxy announces that it obeys sets of them.
 fn numbered() -> (Pair, [SubflowId; 2]) {
     let mut p = Pair::new(SessionConfig::default());
     let subflows = [0, 1].map(|path| p.join_on(path, Role::Regular, &[hop(8.0, 25)]));
@@ -201,7 +201,7 @@ fn the_peer_learns_the_treatment_and_each_change_of_it() {
 }
 
 #[test]
-fn a_proxy_that_does_not_announce_that_it_keeps_paths_is_sent_no_set() {
+fn a_proxy_that_does_not_announce_that_it_obeys_paths_is_sent_no_set() {
     let (mut p, ..) = joined(SessionConfig::default());
     let class = StreamClass::Bulk;
     let restricted = Treatment {
@@ -224,9 +224,9 @@ fn a_proxy_that_does_not_announce_that_it_keeps_paths_is_sent_no_set() {
 
 /// A hostile primary cannot have a proxy keep sets that it has not offered to keep.
 #[test]
-fn a_proxy_that_does_not_keep_paths_ignores_sets() {
+fn a_proxy_that_does_not_obey_paths_ignores_sets() {
     let (mut p, ..) = numbered();
-    p.server().config.keeps_paths = false;
+    p.server().config.obeys_paths = false;
     let restricted = Treatment {
         paths: paths(&[0]),
         ..StreamClass::Bulk.into()

@@ -42,10 +42,10 @@ fn capabilities() -> impl Strategy<Value = Capabilities> {
     let services = (any::<bool>(), any::<bool>());
     let all = (proptest::option::of(families), services, bits);
     all.prop_map(
-        |(families, (answers_look_ups, keeps_paths), bits)| Capabilities {
+        |(families, (answers_look_ups, obeys_paths), bits)| Capabilities {
             families,
             answers_look_ups,
-            keeps_paths,
+            obeys_paths,
             frame_types: FrameTypes::from_wire(&bits).expect("as long as it may be"),
         },
     )

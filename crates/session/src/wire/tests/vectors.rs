@@ -117,12 +117,12 @@ fn with_number(mut frame: Frame, n: u64) -> Frame {
     frame
 }
 
-/// The answer of a proxy that keeps sets of paths, and answers look-ups.
-fn keeps_paths() -> Frame {
+/// The answer of a proxy that obeys sets of paths, and answers look-ups.
+fn obeys_paths() -> Frame {
     let mut frame = ok(true);
     if let Frame::MpOk { capabilities, .. } = &mut frame {
         capabilities.answers_look_ups = true;
-        capabilities.keeps_paths = true;
+        capabilities.obeys_paths = true;
     }
     frame
 }
@@ -241,7 +241,7 @@ fn frames() -> BTreeMap<&'static str, Frame> {
         ("mp-ok", ok(true)),
         ("mp-ok-base", base()),
         ("mp-ok-ipv4", ok(false)),
-        ("mp-ok-paths", keeps_paths()),
+        ("mp-ok-paths", obeys_paths()),
         ("mp-join", join(Role::Backup)),
         ("mp-join-express", join(Role::Express)),
         ("mp-join-path", with_number(join(Role::Regular), 61)),
