@@ -3,8 +3,8 @@
 use crate::condition::Condition;
 use crate::policy::Policy;
 use crate::rule::{Action, Rule};
-use crate::source::Place;
 use crate::treatment::{Paths, Permission, Treatment};
+use mpbond_toml_text::Place;
 
 /// Something wrong with a rule.
 pub(crate) struct Wrong {

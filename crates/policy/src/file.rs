@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use mpbond_toml_text::shown;
 use mpbond_units::{Size, duration_text};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
@@ -14,7 +15,6 @@ use crate::condition::DomainPattern;
 use crate::condition::{App, Cgroup, Dscp, Levels, Network, Ports, Uids, Window};
 use crate::mode::Mode;
 use crate::treatment::{Class, Multipath, Permission};
-use crate::value::shown;
 use crate::value::{FromText, MAX_NAME_BYTES, MAX_VALUES, Name, OneOrMore, Percent, Text};
 
 type Values<T> = Option<OneOrMore<T>>;

@@ -3,8 +3,8 @@
 
 use crate::policy::Policy;
 use crate::rule::Action;
-use crate::source::{FileError, Place};
 use crate::treatment::{Multipath, Paths, Permission, Treatment};
+use mpbond_toml_text::{FileError, Place};
 
 /// Reason for which a key is refused.
 const NOT_YET: &str = "not in force yet: mpbond would not apply it; leave it out";

@@ -40,7 +40,6 @@ mod mode;
 mod policy;
 mod reader;
 mod rule;
-mod source;
 mod treatment;
 mod value;
 
@@ -59,5 +58,4 @@ pub use links::{Admission, LinkUse, Phase, Rank, Refusal, Unusable};
 pub use mode::Mode;
 pub use policy::{LinkPolicy, Policy};
 pub use reader::{MAX_FILE_BYTES, MAX_LINKS, MAX_RULES, Zones};
-pub use source::{FileError, Place, Source};
 pub use treatment::{Class, Multipath, Paths, Permission};

@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 use crate::cap::Cap;
 use crate::mode::Mode;
 use crate::rule::{Action, Rule};
-use crate::source::{FileError, Place};
 use crate::treatment::Paths;
+use mpbond_toml_text::{FileError, Place};
 
 /// Rules, and properties of links.
 #[derive(Clone, Debug)]

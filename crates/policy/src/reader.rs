@@ -16,9 +16,9 @@ use crate::file::{ActionFile, BudgetFile, CapFile, LinkFile, PathsFile, PolicyFi
 use crate::file::{Delay, ResetDay, TreatmentFile, ZoneName};
 use crate::policy::{LinkPolicy, Policy};
 use crate::rule::{Action, Rule};
-use crate::source::{FileError, Source};
 use crate::treatment::{Class, Multipath, Paths, Treatment};
 use crate::value::{Name, OneOrMore, Percent, Text};
+use mpbond_toml_text::{FileError, Source};
 
 /// Maximum size of a policy file: each rule is compared with all before it.
 pub const MAX_FILE_BYTES: usize = 256 << 10;

@@ -2,8 +2,8 @@
 
 use crate::condition::{Condition, Situation};
 use crate::fact::{Answer, Certainty};
-use crate::source::Place;
 use crate::treatment::Treatment;
+use mpbond_toml_text::Place;
 
 /// Action of a rule on the flows that it selects.
 #[derive(Clone, Debug, PartialEq, Eq)]

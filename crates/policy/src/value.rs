@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mpbond_toml_text::shown;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
 /// Maximum length of a name of a rule, a link or an application.
@@ -44,11 +45,6 @@ pub(crate) trait FromText: Sized {
     fn unexpected(text: &str) -> String {
         format!("\"{}\" is not {}", shown(text), Self::EXPECTED)
     }
-}
-
-/// The begin of a text, for an error.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(64).collect()
 }
 
 /// One value.

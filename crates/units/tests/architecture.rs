@@ -15,7 +15,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("statistics", &[]),
     ("session", &["units"]),
     ("manager", &["session", "units"]),
-    ("policy", &["units"]),
+    ("toml-text", &["units"]),
+    ("policy", &["toml-text", "units"]),
     ("radio", &["plot", "units"]),
     (
         "sim",
@@ -51,6 +52,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "net",
             "policy",
             "session",
+            "toml-text",
             "units",
         ],
     ),
@@ -87,12 +89,13 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const PROGRAMS: [&str; 2] = ["mpbond", "lab-cli"];
 
 /// No clock, no sockets, no async runtime.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "units",
     "plot",
     "statistics",
     "session",
     "manager",
+    "toml-text",
     "policy",
     "radio",
     "sim",

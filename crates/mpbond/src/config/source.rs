@@ -6,16 +6,16 @@ use std::io::Read;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-pub use mpbond_policy::FileError as ConfigError;
+pub use mpbond_toml_text::FileError as ConfigError;
 
 /// Maximum size of a configuration file; a longer file is some other file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Text of a configuration file, not yet parsed.
-pub(super) struct Source<'a>(mpbond_policy::Source<'a>);
+pub(super) struct Source<'a>(mpbond_toml_text::Source<'a>);
 
 impl<'a> Deref for Source<'a> {
-    type Target = mpbond_policy::Source<'a>;
+    type Target = mpbond_toml_text::Source<'a>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
 
     /// A new text for this file, not yet written.
     pub(super) fn of_text(file: &'a Path, text: String) -> Self {
-        Self(mpbond_policy::Source::new(file, text))
+        Self(mpbond_toml_text::Source::new(file, text))
     }
 
     /// An error about a key that is not there at all.

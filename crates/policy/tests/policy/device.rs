@@ -5,8 +5,9 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 use mpbond_policy::{
-    Charge, Claim, Decision, Device, DomainName, Fact, FileError, Flow, LinkState, Policy, Verdict,
+    Charge, Claim, Decision, Device, DomainName, Fact, Flow, LinkState, Policy, Verdict,
 };
+use mpbond_toml_text::FileError;
 
 /// The zones of the tests: independent of the machine's database.
 pub fn zones(name: &str) -> Option<TimeZone> {

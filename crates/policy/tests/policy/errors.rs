@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use mpbond_policy::{MAX_FILE_BYTES, MAX_LINKS, MAX_RULES, Place};
+use mpbond_policy::{MAX_FILE_BYTES, MAX_LINKS, MAX_RULES};
+use mpbond_toml_text::Place;
 
 use crate::device::{parse, policy};
 

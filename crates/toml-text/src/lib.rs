@@ -1,4 +1,7 @@
-//! Text of a TOML file, and errors that name a place in it: of policies and of configurations.
+//! Texts of TOML files (configurations and policies), and errors that name a place in them.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)] // pure: no clock
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,9 +13,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::value::shown;
-
-/// Error in a policy or a configuration: one line that names file, line, key and the reason.
+/// Error in a file: one line that names file, line, key and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     file: PathBuf,
@@ -63,7 +64,7 @@ impl FileError {
     }
 
     /// An error about a place that was noted when the file was read.
-    pub(crate) fn at(file: &Path, place: Place, key: &str, problem: &str) -> Self {
+    pub fn at(file: &Path, place: Place, key: &str, problem: &str) -> Self {
         Self {
             place: Some(place),
             key: Some(key.to_owned()),
@@ -217,4 +218,9 @@ fn plain_words(message: &str, key: Option<&str>) -> String {
         return format!("a file may have several: write its name in two brackets, [[{name}]]");
     }
     message.replace('`', "\"")
+}
+
+/// The begin of a text, for an error.
+pub fn shown(text: &str) -> String {
+    text.chars().take(64).collect()
 }
