@@ -1,6 +1,6 @@
-//! Target for the peek of a ClientHello, with a reader and a writer of ClientHellos of its own.
+//! Target for the peek of a ClientHello, for a label or any server name, with a reader and a writer of ClientHellos of its own.
 
-use mpbond_net::tls::{Label, MAX_HELLO_BYTES, Peeked, label_of_hello};
+use mpbond_net::tls::{Label, MAX_HELLO_BYTES, Peeked, label_of_hello, server_name_of_hello};
 
 use crate::Choices;
 
@@ -8,8 +8,8 @@ use crate::Choices;
 const RECORD_BYTES: usize = 1 << 14;
 
 /// The beginning of a connection: as it is (first octet even), or a ClientHello made by the choices
-/// that follow (odd). The label must be that of the reader below, which shares no code with the
-/// product, and must not depend on how much has arrived.
+/// that follow (odd). The server name and the label must be those of the reader below, which shares
+/// no code with the product, and must not depend on how much has arrived.
 pub fn client_hello(octets: &[u8]) {
     let mut choices = Choices::new(octets);
     if choices.octet() & 1 == 0 {
@@ -21,28 +21,33 @@ pub fn client_hello(octets: &[u8]) {
 
 /// Octets of anybody.
 fn given(octets: &[u8], cut: usize) {
-    let peeked = label_of_hello(octets);
+    let peeked = server_name_of_hello(octets);
     let read = read(octets);
-    match (peeked, read) {
+    match (&peeked, &read) {
         // The TLS library refuses more than the reader does: this is no hello then.
         (Peeked::Whole(None), _) => {}
-        (Peeked::Whole(label), Read::Hello(same)) if label == same => {}
+        (Peeked::Whole(Some(name)), Read::Hello(Some(same)))
+            if name.as_bytes().eq_ignore_ascii_case(same) =>
+        {
+            let labelled = label_of_hello(octets);
+            assert_eq!(labelled, Peeked::Whole(label(same)), "{name}");
+        }
         (Peeked::Incomplete, Read::Incomplete | Read::Other) => {}
         _ => panic!("{peeked:?}, and by another reader {read:?}"),
     }
-    is_the_same_earlier(octets, cut, peeked);
+    is_the_same_earlier(octets, cut, &peeked);
 }
 
 /// Checks that a part of the octets gives no other result than all of them.
-fn is_the_same_earlier(octets: &[u8], cut: usize, whole: Peeked) {
+fn is_the_same_earlier(octets: &[u8], cut: usize, whole: &Peeked<String>) {
     for cut in [cut, octets.len().saturating_sub(1), octets.len() / 2] {
-        let part = label_of_hello(octets.get(..cut).unwrap_or(octets));
-        let same = part == whole || part == Peeked::Incomplete;
+        let part = server_name_of_hello(octets.get(..cut).unwrap_or(octets));
+        let same = part == *whole || part == Peeked::Incomplete;
         assert!(same, "{part:?} after {cut} octets, then {whole:?}");
     }
-    if whole == Peeked::Incomplete {
+    if *whole == Peeked::Incomplete {
         let ended = [octets, &vec![0; MAX_HELLO_BYTES]].concat();
-        let ended = label_of_hello(&ended);
+        let ended = server_name_of_hello(&ended);
         assert_ne!(ended, Peeked::Incomplete, "no end of a ClientHello");
     }
 }
@@ -62,18 +67,25 @@ fn made(choices: &mut Choices<'_>) {
     if octets.len() > MAX_HELLO_BYTES {
         return;
     }
-    let peeked = label_of_hello(&octets);
-    assert_eq!(peeked, Peeked::Whole(label), "{} octets", octets.len());
-    assert_eq!(read(&octets), Read::Hello(label), "by the other reader");
-    is_the_same_earlier(&octets, choices.short().into(), peeked);
-    let early = octets.get(..octets.len() - 1).unwrap_or_default();
-    assert_eq!(label_of_hello(early), Peeked::Incomplete, "an octet early");
-    let more = [&octets, choices.rest()].concat();
+    let found = label_of_hello(&octets);
+    assert_eq!(found, Peeked::Whole(label), "{} octets", octets.len());
+    let peeked = server_name_of_hello(&octets);
+    let name = label.map(Label::server_name);
     assert_eq!(
-        label_of_hello(&more),
         peeked,
-        "octets after the ClientHello"
+        Peeked::Whole(name.clone()),
+        "{} octets",
+        octets.len()
     );
+    let name = name.map(String::into_bytes);
+    assert_eq!(read(&octets), Read::Hello(name), "by the other reader");
+    is_the_same_earlier(&octets, choices.short().into(), &peeked);
+    let early = octets.get(..octets.len() - 1).unwrap_or_default();
+    let early = server_name_of_hello(early);
+    assert_eq!(early, Peeked::Incomplete, "an octet early");
+    let more = [&octets, choices.rest()].concat();
+    let more = server_name_of_hello(&more);
+    assert_eq!(more, peeked, "octets after the ClientHello");
 }
 
 /// Octets behind their length, which takes `width` octets.
@@ -139,10 +151,11 @@ fn records(mut message: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
 }
 
 /// Result of the other reader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Read {
     Incomplete,
-    Hello(Option<Label>),
+    /// A ClientHello with this server name.
+    Hello(Option<Vec<u8>>),
     Other,
 }
 
@@ -155,7 +168,7 @@ fn read(octets: &[u8]) -> Read {
         let kind = body.number(1);
         if let Some(body) = body.behind_length(3) {
             return match kind {
-                Some(1) => Read::Hello(server_name(body).and_then(label)),
+                Some(1) => Read::Hello(server_name(body).map(<[u8]>::to_vec)),
                 _ => Read::Other,
             };
         }

@@ -22,7 +22,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) struct Form {
     /// Octets from which any label can be read.
     pub(crate) most_bytes: usize,
-    pub(crate) label: fn(&[u8]) -> Peeked,
+    pub(crate) label: fn(&[u8]) -> Peeked<Label>,
 }
 
 /// Passes a connection on to the process that ran before, while that runs, if the connection has

@@ -151,7 +151,7 @@ pub fn relay_preamble(ticket: &Ticket) -> [u8; RELAY_PREAMBLE_BYTES] {
 pub const LABELLED_BYTES: usize = RELAY_MAGIC.len() + size_of::<Label>();
 
 /// Reads the label of a relay's ticket in the first octets of a connection to a helper's port.
-pub fn label_of_opening(octets: &[u8]) -> Peeked {
+pub fn label_of_opening(octets: &[u8]) -> Peeked<Label> {
     if !octets.iter().zip(&RELAY_MAGIC).all(|(a, b)| a == b) {
         return Peeked::Whole(None);
     }

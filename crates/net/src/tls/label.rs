@@ -3,13 +3,10 @@
 
 use std::fmt;
 
-use rustls::server::Acceptor;
+use super::hello::{Peeked, server_name_of_hello};
 
 /// Domain of the server names; reserved, so that nobody looks it up (RFC 6761, section 6.4).
 const DOMAIN: &str = ".mpbond.invalid";
-
-/// Maximum size of a ClientHello: one record, since those of this protocol take 300 octets.
-pub const MAX_HELLO_BYTES: usize = 5 + (1 << 14);
 
 /// Label of a process: the first octets of the ids of a proxy's sessions, and of a helper's
 /// tickets.
@@ -37,37 +34,9 @@ impl fmt::Display for Label {
     }
 }
 
-/// Reading of the beginning of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peeked {
-    /// More octets are needed.
-    Incomplete,
-    /// An opening with this label, or anything else, without one.
-    Whole(Option<Label>),
-}
-
 /// Reads the label in the first octets of a connection, without an effect on it.
-pub fn label_of_hello(mut octets: &[u8]) -> Peeked {
-    let whole = octets.len() >= MAX_HELLO_BYTES;
-    let mut acceptor = Acceptor::default();
-    // It takes up to 4 KiB at a time, and an error of the handshake is reported by that itself.
-    while !octets.is_empty() {
-        if acceptor.read_tls(&mut octets).is_err() {
-            return Peeked::Whole(None);
-        }
-        match acceptor.accept() {
-            Ok(Some(accepted)) => {
-                let hello = accepted.client_hello();
-                return Peeked::Whole(hello.server_name().and_then(Label::of_server_name));
-            }
-            Ok(None) => {}
-            Err(_) => return Peeked::Whole(None),
-        }
-    }
-    match whole {
-        true => Peeked::Whole(None),
-        false => Peeked::Incomplete,
-    }
+pub fn label_of_hello(octets: &[u8]) -> Peeked<Label> {
+    server_name_of_hello(octets).and_then(|name| Label::of_server_name(&name))
 }
 
 #[cfg(test)]

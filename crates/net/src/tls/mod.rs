@@ -15,6 +15,7 @@ mod config;
 mod error;
 mod exporter;
 mod handshake;
+mod hello;
 mod label;
 mod provider;
 mod record;
@@ -22,7 +23,8 @@ mod stream;
 
 pub use config::{ALPN, PAIRING_ALPN, Purpose, Trust};
 pub use error::TlsError;
-pub use label::{Label, MAX_HELLO_BYTES, Peeked, label_of_hello};
+pub use hello::{MAX_HELLO_BYTES, Peeked, server_name_of_hello};
+pub use label::{Label, label_of_hello};
 pub(crate) use provider::PROVIDER;
 pub use record::{MAX_RECORD_PLAINTEXT_BYTES, RECORD_OVERHEAD_BYTES};
 pub use stream::{Record, TlsStream};

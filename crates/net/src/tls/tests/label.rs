@@ -3,7 +3,7 @@
 use super::*;
 
 /// The first octets of a client's connection, and what is read in them.
-async fn peeked(label: Option<Label>) -> (Vec<u8>, Peeked) {
+async fn peeked(label: Option<Label>) -> (Vec<u8>, Peeked<Label>) {
     let (a, mut b) = tcp_pair().await;
     let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
     let client = async {
