@@ -1,6 +1,7 @@
 //! Prometheus metrics, made from the daemon's [`Status`] at each scrape (text format 0.0.4).
 //! Every metric is described in `docs/metrics.md`.
 
+mod host;
 mod page;
 
 use std::convert::Infallible;
@@ -56,6 +57,9 @@ pub async fn serve<F: Future<Output = Status> + 'static>(
     status: impl Fn() -> F + 'static,
 ) {
     let status = Rc::new(status);
+    let is_local = listener
+        .local_addr()
+        .is_ok_and(|address| address.ip().is_loopback());
     let room = Arc::new(Semaphore::new(MAX_SCRAPERS));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
@@ -74,7 +78,7 @@ pub async fn serve<F: Future<Output = Status> + 'static>(
             let _permit = permit;
             let service = service_fn(move |request| {
                 let status = Rc::clone(&status);
-                async move { Ok::<_, Infallible>(answer(&request, &*status).await) }
+                async move { Ok::<_, Infallible>(answer(&request, is_local, &*status).await) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service);
@@ -87,9 +91,14 @@ pub async fn serve<F: Future<Output = Status> + 'static>(
 
 async fn answer<F: Future<Output = Status>>(
     request: &Request<Incoming>,
+    is_local: bool,
     status: &impl Fn() -> F,
 ) -> Response<Full<Bytes>> {
     let (code, text) = match request.uri().path() {
+        _ if is_local && !host::is_loopback(request.headers()) => (
+            StatusCode::FORBIDDEN,
+            "Host: only localhost and loopback addresses\n".to_owned(),
+        ),
         "/metrics" => (StatusCode::OK, text(&status().await)),
         _ => (StatusCode::NOT_FOUND, "try /metrics\n".to_owned()),
     };

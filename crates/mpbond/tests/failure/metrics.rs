@@ -7,14 +7,23 @@ use std::net::{SocketAddr, TcpStream};
 use crate::daemons::{Bond, WITHIN, Ways, origin, until};
 use mpbond_testing::free_address;
 
-/// Samples by name and labels, without the one that depends on the load.
-fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
+/// The answer to a request that names this host.
+fn get(address: SocketAddr, host: &str) -> String {
     let mut s = TcpStream::connect(address).unwrap();
     s.set_read_timeout(Some(WITHIN)).unwrap();
-    s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        .unwrap();
+    write!(
+        s,
+        "GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut text = String::new();
     s.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Samples by name and labels, without the one that depends on the load.
+fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
+    let text = get(address, &address.to_string());
     let (head, page) = text.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     let lines = page.lines().filter(|l| !l.starts_with('#'));
@@ -40,6 +49,9 @@ fn metrics_of_a_primary_rise_over_sessions_and_keep_their_names_over_restarts() 
     let primary = bond.start("primary");
     bond.joined(2);
     assert!(bond.works(origin));
+    // The name of a page that resolves to this address.
+    let other = get(address, &format!("example.org:{}", address.port()));
+    assert!(other.starts_with("HTTP/1.1 403"), "{other}");
     let first = scrape(address);
     let bytes = |samples: &BTreeMap<String, f64>| -> f64 {
         let paths = ["own", "helper"].map(|path| {
