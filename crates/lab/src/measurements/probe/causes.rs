@@ -1,6 +1,7 @@
 //! Parts of the delay that a runtime and the kernel add to a round trip (delay measurement paper,
 //! section 5.8), by trace points beside a Java program: from its first reading of the clock to its
-//! first socket call, the driver, the arrival of the answer, the wake-up, and the second reading.
+//! first socket call, the driver, the arrival of the answer, the wake-up, the return from the kernel,
+//! and the second reading.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,7 +27,7 @@ const PARTS: [(&str, &str); 7] = [
     ("kernel-out", "until net_dev_queue"),
     ("network", "until netif_receive_skb"),
     ("kernel-in", "until the wake-up"),
-    ("run-queue", "until the thread runs"),
+    ("waking", "until the system call that waited returns"),
     ("runtime-in", "until t_u^i"),
 ];
 /// Places in [`PARTS`] of those outside of the kernel's path and the network, out and in.
@@ -116,7 +117,7 @@ impl Causes {
         let mut table = SheetTable {
             title: "Parts of a round trip, us".to_owned(),
             note: "by trace points with stamps of whole us; preparing and runtime-in contain the \
-                   system calls other than the one that sends"
+                   system calls other than those that send and wait"
                 .to_owned(),
             header: ["case", "part", "end", "probes", "mean", "median", "99 %"]
                 .map(str::to_owned)
@@ -252,14 +253,16 @@ struct Points {
     received: Vec<(u64, u32)>,
     /// Wake-ups: time, processor, woken thread.
     woken: Vec<(u64, u32, u32)>,
-    /// Task switches: time, thread that runs from then on.
-    runs: Vec<(u64, u32)>,
+    /// Returns of system calls: time, thread. Not the task switches: some kernels of virtual machines
+    /// record none from the idle task of a processor.
+    returned: Vec<(u64, u32)>,
 }
 
 impl Sink for Points {
     fn event(&mut self, event: &Event<'_>) {
         let at = event.time.as_nanos();
         match event.payload {
+            Payload::Other(_) if event.name == "sys_exit" => self.returned.push((at, event.tid)),
             Payload::Other(text) if event.name == "sys_enter" => {
                 if let Some(number) = system_call(text) {
                     self.calls.push((at, event.tid, number));
@@ -271,7 +274,6 @@ impl Sink for Points {
                 _ => {}
             },
             Payload::Wake(wake) => self.woken.push((at, event.cpu, wake.pid)),
-            Payload::Switch(switch) => self.runs.push((at, switch.next_pid)),
             _ => {}
         }
     }
@@ -317,9 +319,9 @@ impl Points {
         let (received, woken) = woken
             .filter(|w| w.2 == thread)
             .find_map(|w| Some((self.arrival(w.0, w.1, queued)?, w.0)))?;
-        let mut runs = between(&self.runs, |r| r.0, (woken, back)).iter();
-        let runs = runs.find(|r| r.1 == thread)?.0;
-        let points = [out, first, sending, queued, received, woken, runs, back];
+        let mut returned = between(&self.returned, |r| r.0, (woken, back)).iter();
+        let returned = returned.find(|r| r.1 == thread)?.0;
+        let points = [out, first, sending, queued, received, woken, returned, back];
         let mut parts = [0.0; 7];
         for (part, ends) in parts.iter_mut().zip(points.windows(2)) {
             let [from, to] = ends else { return None };
@@ -354,8 +356,8 @@ mod tests {
  link-9 [001] ..... 10.020480: netif_receive_skb: dev=bus skbaddr=0xa3 len=60
  link-9 [001] d.... 10.020490: sched_waking: comm=java pid=7 prio=120 target_cpu=000
  link-9 [001] d.... 10.020500: sched_wakeup: comm=java pid=7 prio=120 target_cpu=000
- <idle>-0 [000] d.... 10.020540: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
-    prev_state=R ==> next_comm=java next_pid=7 next_prio=120
+ other-8 [001] ..... 10.020510: sys_exit: NR 42 = 0
+ java-7 [000] ..... 10.020540: sys_exit: NR 7 = 1
  java-7 [000] ..... 10.020900: sys_enter: NR 3 (5, 0, 0, 0, 0, 0)
 ";
 
