@@ -13,17 +13,17 @@
 //! `--rows` picks rows whose label contains a text, `--trace` shows every 10 ms how the sender sees
 //! its subflows: bytes given, B_s, B_p, Th, Th_far, PAD.
 
-mod rows;
-
 use std::process::ExitCode;
 use std::time::Duration;
 
 use mpbond_session::{SchedulerKind, Session};
 use mpbond_sim::ideal::Direction;
+use mpbond_sim::rows::{self, Row};
 use mpbond_sim::world::{Exchange, ExchangeOutcome, Failure, Scenario, World};
 use mpbond_units::{BitRate, Timestamp};
 
-use rows::{KIB, MIB, Row};
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 
 struct Options {
     scheduler: SchedulerKind,

@@ -8,9 +8,6 @@
 //! same lines took the same decisions at the same instants. A change that is to change nothing
 //! prints the same before and after; one that is to change something shows by the lines what.
 
-#[allow(dead_code)] // targets are for the table of `figures`
-mod rows;
-
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::ExitCode;
@@ -19,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use mpbond_session::Session;
+use mpbond_sim::rows;
 use mpbond_sim::world::{Outcome, Scenario, World};
 use mpbond_units::Timestamp;
 

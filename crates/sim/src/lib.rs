@@ -11,6 +11,7 @@
 //! - [`day`]: a day of a laptop and its helpers, with the faults of one.
 //! - [`application`]: browsers and video players.
 //! - [`wear`]: a server, a phone and a watch with Bluetooth and WiFi.
+//! - [`rows`]: scenarios of the MPBond paper's setting, beside figures that are to be reached.
 //! - [`world`]: whole sessions over such links, and plain TCP for comparison.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
@@ -20,6 +21,7 @@ pub mod day;
 pub mod ideal;
 pub mod link;
 pub mod relay;
+pub mod rows;
 pub mod tcp;
 pub mod trace;
 pub mod wear;

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use mpbond_sim::ideal::Direction;
-use mpbond_sim::world::{Before, Scenario};
+use crate::ideal::Direction;
+use crate::world::{Before, Scenario};
 
-pub const KIB: u64 = 1 << 10;
-pub const MIB: u64 = 1 << 20;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 const WWAN: Duration = Duration::from_millis(25);
 const PIPE: Duration = Duration::from_millis(2);
 
 /// One row: a scenario whose last exchange is measured.
 pub struct Row {
+    /// Condition of the links: `stable`, `changing`, `silent` or `direct`.
+    pub kind: &'static str,
     /// Name of the row.
     pub label: String,
     /// Ratio to the ideal that is to be reached, if one was set.
@@ -21,8 +23,9 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(label: String, target: Option<f64>, scenario: Scenario) -> Self {
+    fn new(kind: &'static str, label: String, target: Option<f64>, scenario: Scenario) -> Self {
         Self {
+            kind,
             label,
             target,
             scenario,
@@ -59,7 +62,8 @@ fn stable(rows: &mut Vec<Row>) {
                         size(bytes),
                         if before == Before::Used { "used" } else { "" }
                     );
-                    rows.push(Row::new(label, Some(targets[helpers - 1]), scenario));
+                    let target = Some(targets[helpers - 1]);
+                    rows.push(Row::new("stable", label, target, scenario));
                 }
             }
         }
@@ -74,7 +78,7 @@ fn changing(rows: &mut Vec<Row>) {
                 .measuring(Before::Joined, direction, 4 * MIB)
                 .changing(link, mbps, Duration::from_secs(2));
             let label = format!("{direction:?} 5/10/5, 4 MiB, {link} to {mbps}");
-            rows.push(Row::new(label, None, scenario));
+            rows.push(Row::new("changing", label, None, scenario));
         }
     }
 }
@@ -88,14 +92,14 @@ fn silent(rows: &mut Vec<Row>) {
                 .measuring(Before::Joined, direction, 10 * MIB)
                 .silencing(link, after);
             let label = format!("{direction:?} 8/10/5, 10 MiB, {link} silent");
-            rows.push(Row::new(label, None, scenario));
+            rows.push(Row::new("silent", label, None, scenario));
         }
         let early = Duration::from_millis(800);
         let scenario = Scenario::bonded(8.0, &[(10.0, 5.0); 2], WWAN, PIPE)
             .measuring(Before::Joined, direction, 4 * MIB)
             .silencing("ps", early);
         let label = format!("{direction:?} 8/10/5, 3 devices, ps silent early");
-        rows.push(Row::new(label, None, scenario));
+        rows.push(Row::new("silent", label, None, scenario));
         let mut scenario = Scenario::multihomed(&[(20.0, WWAN), (10.0, WWAN)]).measuring(
             Before::Joined,
             direction,
@@ -104,7 +108,7 @@ fn silent(rows: &mut Vec<Row>) {
         let name = scenario.links.first().map(|l| l.name.clone());
         scenario = scenario.silencing(&name.unwrap_or_default(), after);
         let label = format!("{direction:?} 20 + 10, 10 MiB, first silent");
-        rows.push(Row::new(label, None, scenario));
+        rows.push(Row::new("silent", label, None, scenario));
     }
 }
 
@@ -124,7 +128,7 @@ fn direct(rows: &mut Vec<Row>) {
         scenario.links[1].down.loss = loss;
         let [(a, _), (b, _)] = paths;
         let label = format!("Down {a} + {b}, {} loss {loss}", size(bytes));
-        rows.push(Row::new(label, None, scenario));
+        rows.push(Row::new("direct", label, None, scenario));
     }
 }
 
