@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::SchedulerKind;
+use crate::mechanism::{Mechanism, Mechanisms};
 use crate::wire::Families;
 
 /// Configuration of a session. The defaults suit a phone and a small server.
@@ -50,9 +51,8 @@ pub struct SessionConfig {
     /// Whether a proxy obeys sets of paths of streams, which its answer announces. If not, it
     /// ignores the sets that a primary sends.
     pub obeys_paths: bool,
-    /// Maximum queueing delay at a helper for interactive data and for copies of data that failed
-    /// subflows owe. Bulk data waits as long as the buffer lasts.
-    pub interactive_far_bound: Duration,
+    /// Mechanisms that are left out, of those without a parameter ([`SessionConfig::leave_out`]).
+    pub without: Mechanisms,
 }
 
 impl Default for SessionConfig {
@@ -75,8 +75,40 @@ impl Default for SessionConfig {
             families: None,
             answers_look_ups: false,
             obeys_paths: false,
-            interactive_far_bound: Duration::from_millis(200),
+            without: Mechanisms::default(),
         }
+    }
+}
+
+impl SessionConfig {
+    /// Leaves a mechanism out: by the parameter that turns it off, where there is one.
+    pub fn leave_out(&mut self, mechanism: Mechanism) {
+        let reinjection = &mut self.reinjection;
+        match mechanism {
+            Mechanism::Deferral if self.scheduler == SchedulerKind::Pams => {
+                self.scheduler = SchedulerKind::MinPad;
+            }
+            Mechanism::Deferral => {}
+            Mechanism::Probing => reinjection.probes = false,
+            Mechanism::PotentialFailure => reinjection.potential_failure = false,
+            Mechanism::Express => reinjection.express = false,
+            Mechanism::Rebalancing => reinjection.rebalance = false,
+            Mechanism::OpportunisticTrigger => {
+                reinjection.trigger = RebalanceTrigger::NothingUnscheduled;
+            }
+            Mechanism::LeastGain => reinjection.least_gain = Duration::ZERO,
+            Mechanism::SureGain => reinjection.sure_gain = Duration::MAX,
+            Mechanism::CopiesAllowance => reinjection.copies_share = f64::INFINITY,
+            Mechanism::LastBytes => reinjection.last_bytes = 0,
+            Mechanism::HedgedEnds => reinjection.hedge = false,
+            Mechanism::Cutting => reinjection.cut_after = Duration::MAX,
+            _ => self.without.insert(mechanism),
+        }
+    }
+
+    /// Whether a mechanism that has no parameter is in use.
+    pub(crate) const fn uses(&self, mechanism: Mechanism) -> bool {
+        !self.without.contains(mechanism)
     }
 }
 
@@ -97,8 +129,14 @@ pub struct ReinjectionConfig {
     pub sure_gain: Duration,
     /// Below that, maximum share of copies among the bytes sent since the session was last idle.
     pub copies_share: f64,
-    /// Whether data that silent subflows owe is given to others (probes and potential failure).
-    pub suspicion: bool,
+    /// Bytes that may be the last under way: they are rebalanced without an allowance.
+    pub last_bytes: u64,
+    /// Whether ends of short transfers are hedged.
+    pub hedge: bool,
+    /// Whether silent subflows are probed: others are given a few bytes that they owe.
+    pub probes: bool,
+    /// Whether subflows potentially fail: others are given all that they owe.
+    pub potential_failure: bool,
     /// Least silence beyond the expected after which a subflow has potentially failed.
     pub least_silence: Duration,
     /// Whether an express carries urgent copies past the queue of a helper (ADR 0011).
@@ -117,7 +155,7 @@ pub enum ReinjectionRule {
     Ours,
     /// [`ReinjectionConfig::published`]: rebalancing as in MPBond section 4.3.4, nothing else.
     Published,
-    /// No rebalancing; copies of data that silent subflows owe.
+    /// No rebalancing, no hedged ends; copies of data that silent subflows owe.
     None,
 }
 
@@ -141,7 +179,10 @@ impl Default for ReinjectionConfig {
             sure_gain: Duration::from_millis(400),
             copies_share: 0.005,
             trigger: RebalanceTrigger::NothingSendable,
-            suspicion: true,
+            last_bytes: 16 << 10,
+            hedge: true,
+            probes: true,
+            potential_failure: true,
             least_silence: Duration::from_millis(200),
             express: true,
             cut_after: Duration::from_secs(1),
@@ -164,7 +205,10 @@ impl ReinjectionConfig {
             least_gain: Duration::ZERO,
             sure_gain: Duration::ZERO,
             copies_share: 0.0,
-            suspicion: false,
+            last_bytes: 0,
+            hedge: false,
+            probes: false,
+            potential_failure: false,
             least_silence: Duration::ZERO,
             express: false,
             cut_after: Duration::MAX,
@@ -179,6 +223,7 @@ impl From<ReinjectionRule> for ReinjectionConfig {
             ReinjectionRule::Published => Self::published(),
             ReinjectionRule::None => Self {
                 rebalance: false,
+                hedge: false,
                 ..Self::default()
             },
         }
@@ -239,4 +284,20 @@ pub enum BufferDelay {
     /// Measured by the helper on the last byte that left, with which the paper compares. It is out
     /// of date when it arrives. Reports carry it only from an end that is set to this.
     Measured,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mechanism_left_out_is_another_configuration() {
+        let mut seen = vec![SessionConfig::default()];
+        for mechanism in Mechanism::ALL {
+            let mut config = SessionConfig::default();
+            config.leave_out(mechanism);
+            assert!(!seen.contains(&config), "{mechanism}");
+            seen.push(config);
+        }
+    }
 }

@@ -117,6 +117,7 @@ pub mod driving;
 mod estimator;
 mod handshake;
 mod ids;
+mod mechanism;
 pub mod pad;
 mod path_bytes;
 mod path_set;
@@ -139,6 +140,7 @@ pub use config::{
 pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};
+pub use mechanism::{Mechanism, Mechanisms};
 pub use path_bytes::PathBytes;
 pub use path_set::{PathNumber, PathSet};
 pub use scheduler::SchedulerKind;

@@ -7,6 +7,7 @@ use super::error::SubflowError;
 use super::event::Event;
 use super::timer::Timer;
 use crate::estimator::FarReport;
+use crate::mechanism::Mechanism;
 use crate::signal::{Signal, SignalState};
 use crate::subflow::SentFrame;
 use crate::wire::{AckCount, PathReport};
@@ -37,7 +38,9 @@ impl Session {
                 ));
             }
             let remote = Timestamp::from_micros(time_us).before(c.age);
-            s.estimator.on_pace(now, c.pace);
+            if self.config.uses(Mechanism::ArrivalRate) {
+                s.estimator.on_pace(now, c.pace);
+            }
             s.estimator.on_arrived(now, c.count, s.tx.octets, remote);
             s.estimator
                 .on_count(c.count, now.before(transit).before(c.age), remote);
@@ -56,8 +59,10 @@ impl Session {
                     subflow: c.subflow,
                     silent,
                 });
-                let (reinjection, mut work, _) = self.reinjection();
-                reinjection.undo(c.subflow, &mut work);
+                if self.config.uses(Mechanism::DroppedCopies) {
+                    let (reinjection, mut work, _) = self.reinjection();
+                    reinjection.undo(c.subflow, &mut work);
+                }
                 self.paths_changed();
             }
         }

@@ -10,9 +10,14 @@ use super::order::is_short_exchange;
 use super::reinject;
 use super::timer::Timer;
 use crate::config::Idleness;
+use crate::mechanism::Mechanism;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
 use crate::subflow::Subflow;
 use crate::{PathSet, SubflowId};
+
+/// Maximum queueing delay at a helper for delay-sensitive data and for copies of data that failed
+/// subflows owe. Bulk data waits as long as the buffer lasts.
+const INTERACTIVE_AHEAD: Duration = Duration::from_millis(200);
 
 /// Bound on what is given to a helper before its pipe has brought anything of what is owed now: the
 /// rate it showed last time may be long ago, and the helper is not given more than it would pass on
@@ -108,7 +113,8 @@ impl Session {
             let mut subflows = self.subflows.iter().filter(|s| paths.contains(s.path));
             subflows.any(owes)
         };
-        let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
+        let bounded = self.config.uses(Mechanism::InteractiveBound) && (interactive || rescues());
+        let bound = bounded.then_some(INTERACTIVE_AHEAD);
         // In its turn a transfer has the queues that short exchanges have.
         let has_turn = self.streams.ready.transfer_is_due_of(paths);
         let short =
@@ -158,7 +164,8 @@ impl Session {
         views: &mut Vec<SubflowView>,
     ) {
         views.clear();
-        let heeds_silence = self.scheduler.heeds_silence();
+        let heeds_silence =
+            self.scheduler.heeds_silence() && self.config.uses(Mechanism::Avoidance);
         let tier = |s: &Subflow| {
             let in_set = paths.contains(s.path);
             in_set.then(|| s.data_tier(heeds_silence)).flatten()
@@ -182,13 +189,16 @@ impl Session {
 
     /// Whether a subflow takes a frame now.
     fn is_idle(&self, now: Timestamp, s: &Subflow, bounds: Bounds) -> bool {
-        let untried = s.health.is_untried().then_some(UNTRIED_AHEAD);
+        let uses = |mechanism| self.config.uses(mechanism);
+        let is_untried = uses(Mechanism::UntriedBound) && s.health.is_untried();
+        let untried = is_untried.then_some(UNTRIED_AHEAD);
         let bound = [bounds.far, untried].into_iter().flatten().min();
         s.tx.room > 0
             && match self.config.idleness {
                 Idleness::Ours => {
                     let has_enough = bounds.short && s.has_queued_enough(now);
-                    !has_enough && !s.near_is_full(now) && !s.far_is_full(now, bound)
+                    let near_is_full = uses(Mechanism::NearBound) && s.near_is_full(now);
+                    !has_enough && !near_is_full && !s.far_is_full(now, bound)
                 }
                 Idleness::Published => !s.estimator.window_is_full(s.tx.octets),
             }

@@ -8,6 +8,7 @@ use super::Session;
 use super::choose::{Comparison, Selection};
 use super::order::RANKS;
 use crate::config::Idleness;
+use crate::mechanism::Mechanism;
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
 use crate::stream::Stream;
@@ -121,7 +122,9 @@ impl Session {
     ) {
         let mut target = self.target(now, i, out, frames);
         let comparison = Comparison::of(target.on, views);
-        let share = match comparison.is_late || self.is_passed_by(now, target.on) {
+        let late = self.config.uses(Mechanism::LateShare)
+            && (comparison.is_late || self.is_passed_by(now, target.on));
+        let share = match late {
             true => Share::Late,
             false => Share::All,
         };
@@ -163,7 +166,9 @@ impl Session {
     /// Whether queues are kept short for short exchanges. Published rules, and schedulers that send
     /// every byte over every subflow, are left as they are.
     fn keeps_queues_short(&self) -> bool {
-        self.config.idleness == Idleness::Ours && !self.scheduler.duplicates()
+        self.config.idleness == Idleness::Ours
+            && self.config.uses(Mechanism::ShortQueues)
+            && !self.scheduler.duplicates()
     }
 
     /// Whether the fastest subflow has carried a stream to its end, in its turn among the `streams`
@@ -171,6 +176,7 @@ impl Session {
     /// `bytes_before` by then. Schedulers that do not mind when bytes arrive leave no stream to it.
     fn is_short(&self, id: StreamId, streams: u64, bytes_before: u64) -> bool {
         self.scheduler.minds_delay()
+            && self.config.uses(Mechanism::LeftToFastest)
             && self.streams.get(id).is_some_and(|s| {
                 let waiting = s.listed.unscheduled;
                 waiting > 0

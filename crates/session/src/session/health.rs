@@ -105,7 +105,7 @@ impl Watch<'_> {
     /// When a subflow that owes something has made no progress for longer than any repair takes.
     fn fails_at(&self, s: &Subflow) -> Option<Timestamp> {
         let oldest = s.sent.oldest()?;
-        if !self.config.reinjection.suspicion {
+        if !self.config.reinjection.potential_failure {
             return None;
         }
         Some(s.health.progress_at.max(oldest) + self.silence_allowed(s))
@@ -143,7 +143,7 @@ impl Watch<'_> {
     /// should not wait for it any longer: well before it can count as failed.
     fn probe_at(&self, s: &Subflow) -> Option<Timestamp> {
         let health = &s.health;
-        if !self.config.reinjection.suspicion
+        if !self.config.reinjection.probes
             || s.has_failed()
             || s.sent.useful_bytes() == 0
             || health.probes >= MAX_PROBES

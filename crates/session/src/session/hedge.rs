@@ -10,7 +10,6 @@ use mpbond_units::Timestamp;
 
 use super::reinject::{Reinjection, Work};
 use super::takers::Takers;
-use crate::config::RebalanceTrigger;
 use crate::stats::SessionStats;
 use crate::subflow::{LastFrame, Subflow};
 
@@ -29,7 +28,7 @@ impl Reinjection {
     /// Hedges the end of a short transfer: queues copies of the last bytes of the latest subflow if
     /// the fastest that has room would deliver them before.
     pub(super) fn hedge(&mut self, now: Timestamp, work: &mut Work) {
-        if !self.config.rebalance || self.config.trigger != RebalanceTrigger::NothingSendable {
+        if !self.config.hedge {
             return;
         }
         let budget = self.hedge_budget(work.stats);

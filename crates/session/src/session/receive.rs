@@ -7,6 +7,7 @@ use super::Session;
 use super::error::SubflowError;
 use super::event::Event;
 use crate::handshake::SessionKey;
+use crate::mechanism::Mechanism;
 use crate::stream::{RecvError, Stream};
 use crate::subflow::{Phase, Subflow};
 use crate::treatment::Treatment;
@@ -289,7 +290,9 @@ impl Session {
         }
         let s = &mut self.subflows[i];
         s.phase = Phase::Up;
-        if let Some(at) = s.hello_at {
+        if let Some(at) = s.hello_at
+            && self.config.uses(Mechanism::HelloRtt)
+        {
             s.estimator.on_answer(now.since(at));
         }
         self.paths_changed();

@@ -42,9 +42,6 @@ use crate::{PathSet, StreamId, SubflowId};
 const PROBE_BYTES: u64 = 2 << 10;
 const PROBE_DOUBLINGS: u32 = 2;
 
-/// So few bytes may be the last that are under way.
-const LAST_BYTES: u64 = 16 << 10;
-
 /// An express is used where it delivers sooner than every regular subflow by this much: below that
 /// the application notices nothing, and a helper's pipe is left to its regular subflow.
 const EXPRESS_GAIN: Duration = Duration::from_millis(100);
@@ -251,7 +248,7 @@ impl Reinjection {
         }
         let mut r = slow.throughput(now).bytes_in(gain);
         // The application waits for these alone: they are worth more than their share.
-        let last_ones = fast.sent.data_bytes == 0 && slow.sent.useful_bytes() <= LAST_BYTES;
+        let last_ones = fast.sent.data_bytes == 0 && slow.sent.useful_bytes() <= config.last_bytes;
         if gain < config.sure_gain && !last_ones {
             r = r.min(self.allowance(stats));
         }

@@ -8,6 +8,7 @@ use super::event::{Event, Transmit};
 use super::feedback;
 use super::reinject;
 use super::timer::Timer;
+use crate::mechanism::Mechanism;
 use crate::scheduler::{DEFER, SubflowView};
 use crate::subflow::{Phase, SentFrame, Subflow};
 use crate::wire::Frame;
@@ -306,7 +307,7 @@ impl Session {
             return Some(i);
         }
         let paths = paths.unwrap_or(PathSet::ALL);
-        let urgent = self.streams.has_opens();
+        let urgent = self.streams.has_opens() || !self.config.uses(Mechanism::AwakeRadio);
         let chosen = self.feedback.choose(now, &self.subflows, paths, urgent);
         if chosen.is_some() || paths.is_all() {
             return chosen;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use mpbond_manager::{REPORT_EVERY, WORTH_OPENING, WithoutProxy};
-use mpbond_session::{FarReport, HelperId, SchedulerKind, SessionConfig, StreamClass};
+use mpbond_session::{FarReport, HelperId, Mechanism, SchedulerKind, SessionConfig, StreamClass};
 use mpbond_units::BitRate;
 
 use super::nat::{Nat, Portal};
@@ -450,6 +450,19 @@ impl Scenario {
     pub fn with_scheduler(mut self, kind: SchedulerKind) -> Self {
         self.client.scheduler = kind;
         self.server.scheduler = kind;
+        self
+    }
+
+    /// Leaves mechanisms of the sender out at both ends.
+    #[must_use]
+    pub fn without(mut self, mechanisms: impl IntoIterator<Item = Mechanism>) -> Self {
+        for mechanism in mechanisms {
+            self.client.leave_out(mechanism);
+            self.server.leave_out(mechanism);
+            if mechanism == Mechanism::Express {
+                self.express_at = None;
+            }
+        }
         self
     }
 

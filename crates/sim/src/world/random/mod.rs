@@ -129,6 +129,7 @@ impl Dice {
             config.send_memory_bytes = self.between(128 << 10, 2 << 20);
         }
         config.reinjection.rebalance = !self.once_in(4);
+        config.reinjection.hedge = config.reinjection.rebalance;
         config
     }
 
