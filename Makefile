@@ -14,6 +14,8 @@
 #   make advisories      known holes in dependencies, with cargo-deny and a network
 #   make survey          links drawn at random, in virtual time, beside wanted figures: SEED="1 2" for
 #                        other seeds, PAIRS=tuning for recorded links (QUICK=1: a glance)
+#   make ablation        what each mechanism of the sender gains, in virtual time: SEED="1 2"
+#                        (QUICK=1: a glance, under 2 minutes)
 #   make peers           mpbond beside other programs that use several paths, which it installs from
 #                        crates.io (QUICK=1: one repetition over one pair of links)
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
@@ -34,7 +36,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day survey peers fuzz deny bench footprint \
+.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day survey ablation peers fuzz deny bench footprint \
 	load soak upgrades quickstart-test advisories prepare install uninstall dist dist-check clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
@@ -122,6 +124,13 @@ survey: release
 		$(addprefix --seed ,$(or $(SEED),$(if $(QUICK),1,$(SURVEY_SEEDS))))) \
 		$(if $(QUICK),--seeds 4)
 	@echo "the record is out/survey.json, the page out/survey.html"
+
+# Seeds for tuning only: reported settings are not looked at.
+ablation: release
+	@mkdir -p out
+	@'$(MPBOND)' lab ablation --json out/ablation.json --html out/ablation.html \
+		$(addprefix --seed ,$(SEED)) $(if $(QUICK),--settings 2 --repeat 0 --worlds 20)
+	@echo "the record is out/ablation.json, the page out/ablation.html"
 
 fuzz: prepare
 	@TIME='$(or $(TIME),60s)' TARGET='$(TARGET)' fuzz/run

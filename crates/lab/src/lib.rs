@@ -80,11 +80,13 @@
 //! | [`player_accuracy()`] | accuracy of emulated links on this machine |
 //! | [`recordings()`], [`distances()`] | statistics of recorded links, and of pipes by distance |
 //! | [`list()`] | the experiments in a folder |
+//! | [`ablation()`] | what each mechanism of the sender gains, in virtual time |
 //! | [`survey()`] | several devices against the best link, over links drawn at random |
 //! | `bulk` | plain transfers for measurements of processor time (feature `measurements`) |
 //! | `measurements` | measurements other than transfers (feature `measurements`) |
 #![deny(unsafe_code)]
 
+mod ablation;
 mod accuracy;
 mod app;
 mod bins;
@@ -147,6 +149,7 @@ mod tether;
 mod watch;
 mod wiring;
 
+pub use ablation::{Ablation, AblationOptions, Change, Effect, Finding, ablation};
 pub use accuracy::{AccuracyReport, AccuracyRow, LINK_COUNTS, SPEEDS_MBPS, player_accuracy};
 pub use chain::{ChainOptions, Hop, HopLink, chain};
 pub use content::Content;

@@ -1,5 +1,6 @@
 //! `mpbond lab`: experiments in network namespaces of their own.
 
+mod ablation;
 mod chain;
 mod failure;
 mod relay;
@@ -45,6 +46,7 @@ enum LabCommand {
     Run(run::RunArgs),
     Simulate(SimulateArgs),
     Survey(survey::SurveyArgs),
+    Ablation(ablation::AblationArgs),
     List(ListArgs),
     Report(report::ReportArgs),
     Shell(ShellArgs),
@@ -282,6 +284,7 @@ impl LabArgs {
             LabCommand::Run(args) => args.run(),
             LabCommand::Simulate(args) => args.run(),
             LabCommand::Survey(args) => args.run(),
+            LabCommand::Ablation(args) => args.run(),
             LabCommand::List(args) => args.run(),
             LabCommand::Report(args) => args.run(),
             LabCommand::Shell(args) => {

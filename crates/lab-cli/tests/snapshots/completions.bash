@@ -130,6 +130,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__help__subcmd__capture,owd)
                 cmd="mpbond_lab__subcmd__help__subcmd__capture__subcmd__owd"
                 ;;
+            mpbond_lab__subcmd__help__subcmd__lab,ablation)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__ablation"
+                ;;
             mpbond_lab__subcmd__help__subcmd__lab,chain)
                 cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__chain"
                 ;;
@@ -220,6 +223,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__help__subcmd__traffic,server)
                 cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__server"
                 ;;
+            mpbond_lab__subcmd__lab,ablation)
+                cmd="mpbond_lab__subcmd__lab__subcmd__ablation"
+                ;;
             mpbond_lab__subcmd__lab,chain)
                 cmd="mpbond_lab__subcmd__lab__subcmd__chain"
                 ;;
@@ -258,6 +264,9 @@ _mpbond_lab() {
                 ;;
             mpbond_lab__subcmd__lab,survey)
                 cmd="mpbond_lab__subcmd__lab__subcmd__survey"
+                ;;
+            mpbond_lab__subcmd__lab__subcmd__help,ablation)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__ablation"
                 ;;
             mpbond_lab__subcmd__lab__subcmd__help,chain)
                 cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__chain"
@@ -935,8 +944,22 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__lab)
-            opts="run simulate survey list report shell chain relay origin player-accuracy recordings distances"
+            opts="run simulate survey ablation list report shell chain relay origin player-accuracy recordings distances"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__ablation)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1453,12 +1476,66 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__lab)
-            opts="-h -V --log --log-json --help --version run simulate survey list report shell chain relay origin player-accuracy recordings distances help"
+            opts="-h -V --log --log-json --help --version run simulate survey ablation list report shell chain relay origin player-accuracy recordings distances help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__lab__subcmd__ablation)
+            opts="-q -h -V --settings --seed --repeat --worlds --mechanism --json --html --markdown --threads --quiet --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --settings)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --repeat)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --worlds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mechanism)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --html)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --markdown)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --log)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1547,8 +1624,22 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__lab__subcmd__help)
-            opts="run simulate survey list report shell chain relay origin player-accuracy recordings distances help"
+            opts="run simulate survey ablation list report shell chain relay origin player-accuracy recordings distances help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__ablation)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -26,7 +26,7 @@ impl SurveyStart {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Joined, Self::Cold, Self::Kept];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Joined => "joined",
             Self::Cold => "cold",
@@ -100,7 +100,7 @@ impl SurveyScheme {
 
 /// A transfer, whatever carries it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Case {
+pub(crate) struct Case {
     pub devices: u8,
     pub start: SurveyStart,
     pub direction: Direction,

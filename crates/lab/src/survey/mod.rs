@@ -32,8 +32,9 @@ use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
 use crate::simulate::{Progress, on_all_processors};
 use crate::{json, machine};
-use case::Case;
-use setting::{MAX_DEVICES, Setting};
+pub(crate) use case::Case;
+use setting::MAX_DEVICES;
+pub(crate) use setting::{Over, Setting};
 
 /// Options of a survey.
 #[derive(Debug, Clone)]

@@ -25,7 +25,7 @@ const MEAN_OF: Duration = Duration::from_secs(60);
 
 /// A link.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Link {
+pub(crate) struct Link {
     pub name: &'static str,
     pub down: LinkConfig,
     pub up: LinkConfig,
@@ -33,7 +33,7 @@ pub(super) struct Link {
 
 /// Links of a primary and its helpers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Setting {
+pub(crate) struct Setting {
     /// Seed from which its links were drawn; 0 for recorded links.
     pub seed: u64,
     pub number: u32,
@@ -49,7 +49,7 @@ pub(super) struct Setting {
 
 /// What carries a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub(crate) enum Over {
     /// A session over the paths of this many devices.
     Devices(u8),
     /// A session over one path: the primary's own (0), or a helper's.
