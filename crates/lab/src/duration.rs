@@ -124,14 +124,9 @@ impl Bounds {
         let ideal = self.ideal(e, scheme, workload, workload.most_bytes().max(1))?;
         let by_bytes = ideal.mul_f64(OVER_IDEAL);
         if let Some(page) = workload.page_beside_download() {
-            // The page gets half of the rate. Without a direct path it waits for what the helper
-            // holds.
+            // The page gets half of the rate.
             let at_half_rate = self.ideal(e, scheme, workload, page.bytes())? * 2;
-            let mut all = page.ahead() + at_half_rate.max(LEAST_OF_PAGE);
-            if scheme.direct_links(e).next().is_none() {
-                all += self.ideal(e, scheme, workload, HELD_BYTES)?;
-            }
-            return Ok(all);
+            return Ok(page.ahead() + at_half_rate.max(LEAST_OF_PAGE));
         }
         Ok(match workload.application() {
             None => by_bytes,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::order::is_short_exchange;
+use super::order::TRANSFER;
 use super::reinject;
 use super::timer::Timer;
 use crate::config::Idleness;
@@ -32,10 +32,10 @@ const LATE: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     All,
-    /// Short exchanges, where transfers wait as well.
-    ShortExchanges,
-    /// Transfers, where short exchanges wait as well.
-    Transfers,
+    /// Short exchanges, where transfers may wait as well: ranks before this one.
+    Before(usize),
+    /// Transfers, where short exchanges wait as well: this rank, and those behind it.
+    From(usize),
 }
 
 impl Scope {
@@ -43,8 +43,8 @@ impl Scope {
     pub(super) fn takes(self, rank: usize) -> bool {
         match self {
             Self::All => true,
-            Self::ShortExchanges => is_short_exchange(rank),
-            Self::Transfers => !is_short_exchange(rank),
+            Self::Before(first) => rank < first,
+            Self::From(first) => rank >= first,
         }
     }
 }
@@ -89,6 +89,12 @@ impl Comparison {
     }
 }
 
+/// The rank before which streams pass what this subflow owes. Transfers pass nothing: they are to
+/// fill helpers.
+pub(super) fn passed_rank(s: &Subflow) -> Option<usize> {
+    s.tx.owed_rank().map(|rank| rank.min(TRANSFER))
+}
+
 impl Session {
     /// The subflow that the scheduler gives the next data of these streams to, and `views` of all
     /// that it was shown: subflows of their paths.
@@ -104,8 +110,8 @@ impl Session {
             self.timers.stop(Timer::Schedule);
             return None;
         }
-        let interactive =
-            scope == Scope::ShortExchanges || self.streams.ready.has_delay_sensitive(paths);
+        let is_exchange = matches!(scope, Scope::Before(_));
+        let interactive = is_exchange || self.streams.ready.has_delay_sensitive(paths);
         // Copies for a failed subflow that comes back are copies in vain: no store of them at a
         // helper.
         let rescues = || {
@@ -116,19 +122,18 @@ impl Session {
         let bounded = self.config.uses(Mechanism::InteractiveBound) && (interactive || rescues());
         let bound = bounded.then_some(INTERACTIVE_AHEAD);
         // In its turn a transfer has the queues that short exchanges have.
-        let has_turn = self.streams.ready.transfer_is_due_of(paths);
-        let short =
-            scope != Scope::ShortExchanges && !has_turn && self.short_exchanges.is_recent(now);
+        let has_turn = || self.transfer_has_turn(now, paths);
+        let short = !is_exchange && self.short_exchanges.is_recent(now) && !has_turn();
         let bounds = Bounds { far: bound, short };
         self.fill_views(now, paths, passed_over, bounds, views);
         let decision = views.iter().any(|v| v.idle).then(|| {
             // Streams of other sets wait for the same subflows.
             let all = self.streams.unscheduled_beside(paths);
-            let in_short = || self.streams.unscheduled_in_short_exchanges(paths);
+            let before = |rank| self.streams.unscheduled_before(rank, paths);
             let unscheduled_bytes = match scope {
                 Scope::All => all,
-                Scope::ShortExchanges => in_short(),
-                Scope::Transfers => all.saturating_sub(in_short()),
+                Scope::Before(rank) => before(rank),
+                Scope::From(rank) => all.saturating_sub(before(rank)),
             };
             let backlog = Backlog { unscheduled_bytes };
             self.scheduler.decide(now, views, backlog)
@@ -152,6 +157,17 @@ impl Session {
                 None
             }
         }
+    }
+
+    /// Whether short exchanges wait, and a transfer of these paths has its turn before them. What
+    /// an express is to carry past a helper's queue has its turn there.
+    fn transfer_has_turn(&self, now: Timestamp, paths: PathSet) -> bool {
+        let ready = &self.streams.ready;
+        let Some((due, from)) = ready.due_of(paths).zip(self.serves_apart(now)) else {
+            return false;
+        };
+        let passed = || reinject::passed(now, &self.subflows).and_then(passed_rank);
+        due >= from && !(self.may_pass() && passed().is_some_and(|passed| due < passed))
     }
 
     /// Views of the subflows of these paths in the best tier for new data among them.
@@ -207,6 +223,13 @@ impl Session {
     /// Whether expresses may carry anything past a helper's queue.
     pub(super) fn has_expresses(&self) -> bool {
         self.config.reinjection.express && self.scheduler.minds_delay()
+    }
+
+    /// Whether streams wait that go before some whose bytes a subflow owes: an express may carry
+    /// them past these.
+    pub(super) fn may_pass(&self) -> bool {
+        let passed = self.subflows.iter().filter_map(passed_rank).max();
+        self.has_expresses() && passed.is_some_and(|rank| self.streams.ready.waits_before(rank))
     }
 
     /// Whether expresses carry bytes that are to be sent again now.

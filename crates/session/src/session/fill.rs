@@ -6,13 +6,13 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::choose::{Comparison, Selection};
-use super::order::RANKS;
+use super::order::{RANKS, behind};
 use crate::config::Idleness;
 use crate::mechanism::Mechanism;
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
 use crate::stream::Stream;
-use crate::subflow::SentFrame;
+use crate::subflow::{SentFrame, Subflow};
 use crate::wire::{DATA_OVERHEAD_MAX, Frame, MAX_RECORD_BYTES, put_data_header};
 use crate::{PathNumber, StreamId, SubflowId};
 
@@ -156,11 +156,21 @@ impl Session {
                 self.put_stream(id, share, &mut target);
                 let bytes = target.out.len() - before;
                 let (rank, restarts) = self.streams.requeue(rank, id, target.path, bytes as u64);
-                if bytes > 0 && self.keeps_queues_short() && self.streams.ready.has_transfers() {
-                    self.short_exchanges.served(now, (id, restarts), rank);
+                if bytes > 0 {
+                    self.subflows[i].tx.give(rank);
+                    if self.keeps_queues_short() && self.has_transfers(behind(rank)) {
+                        self.short_exchanges.served(now, (id, restarts), rank);
+                    }
                 }
             }
         }
+    }
+
+    /// Whether streams of this rank or of one behind it wait, or are owed: a transfer whose window
+    /// is full of what a helper holds does not wait.
+    fn has_transfers(&self, from: usize) -> bool {
+        let owes = |s: &Subflow| s.tx.owed_rank().is_some_and(|rank| rank >= from);
+        self.streams.ready.waits_from(from) || self.subflows.iter().any(owes)
     }
 
     /// Whether queues are kept short for short exchanges. Published rules, and schedulers that send

@@ -400,6 +400,13 @@ pub(super) fn express_for(now: Timestamp, subflows: &[Subflow]) -> Option<(usize
     all.find_map(|(i, s)| Some((i, passed_by(now, s, subflows).filter(|_| takes(s))?)))
 }
 
+/// The subflow that an express passes by, whether it takes bytes now or not.
+pub(super) fn passed(now: Timestamp, subflows: &[Subflow]) -> Option<&Subflow> {
+    let mut passed = subflows.iter().filter_map(|s| passed_by(now, s, subflows));
+    let id = passed.next()?;
+    subflows.iter().find(|s| s.id == id)
+}
+
 /// Whether an express carries urgent bytes past this subflow.
 pub(super) fn is_passed_by(now: Timestamp, id: SubflowId, subflows: &[Subflow]) -> bool {
     let mut expresses = subflows.iter();

@@ -1,15 +1,16 @@
 //! Short exchanges that run beside transfers: terminals, messages, pages. While there are any,
-//! queues are kept short for them (ADR 0027).
+//! queues are kept short for them (ADR 0027, ADR 0034).
 //!
-//! Realtime streams count, and interactive and bulk streams in the first rank of their class. A
-//! transfer begins in that rank, too: what it sent since its count restarted no longer counts as
-//! soon as it has left it.
+//! Realtime streams count, and interactive and bulk streams but in the last rank of their class.
+//! What counts is the rank in which a stream is now: those of later ranks are transfers beside it.
+//! A transfer begins young, too: what it sent since its count restarted counts less and less, and
+//! no longer in its last rank.
 
 use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::order::{RANKS, is_short_exchange};
+use super::order::{RANKS, behind, is_short_exchange};
 use crate::StreamId;
 
 /// Time for which queues are kept short after a short exchange: somebody who types, talks or reads
@@ -19,29 +20,40 @@ const LASTS: Duration = Duration::from_secs(10);
 /// A stream, with the restarts of its count (`session::order`).
 type Exchange = (StreamId, u32);
 
-/// The last two short exchanges, latest first: if one turns out to be a transfer, the other one
-/// counts.
+/// The last two short exchanges of each rank, latest first: if one turns out to be a transfer, the
+/// other one counts.
 #[derive(Debug, Default)]
 pub(super) struct ShortExchanges {
-    latest: [Option<(Exchange, Timestamp)>; 2],
+    latest: [[Option<(Exchange, Timestamp)>; 2]; RANKS],
 }
 
 impl ShortExchanges {
     /// A stream was given bytes, and is in `rank` now.
     pub(super) fn served(&mut self, now: Timestamp, of: Exchange, rank: usize) {
         debug_assert!(rank < RANKS);
-        let others = self.latest.into_iter().flatten();
-        let mut others = others.filter(|(other, _)| *other != of);
-        let [first, second] = [others.next(), others.next()];
-        self.latest = match is_short_exchange(rank) {
-            true => [Some((of, now)), first],
-            false => [first, second],
-        };
+        for (n, latest) in self.latest.iter_mut().enumerate() {
+            let mut others = latest.iter().flatten().filter(|(other, _)| *other != of);
+            let [first, second] = [others.next().copied(), others.next().copied()];
+            *latest = match n == rank && is_short_exchange(rank) {
+                true => [Some((of, now)), first],
+                false => [first, second],
+            };
+        }
+    }
+
+    /// The first rank whose streams are transfers beside a short exchange of late; `None` without
+    /// any.
+    pub(super) fn transfers_from(&self, now: Timestamp) -> Option<usize> {
+        let lately = |(_, at): &(Exchange, Timestamp)| now.since(*at) < LASTS;
+        let mut latest = self.latest.iter();
+        latest
+            .position(|two| two[0].as_ref().is_some_and(lately))
+            .map(behind)
     }
 
     /// Whether there was a short exchange lately.
     pub(super) fn is_recent(&self, now: Timestamp) -> bool {
-        self.latest[0].is_some_and(|(_, at)| now.since(at) < LASTS)
+        self.transfers_from(now).is_some()
     }
 }
 
@@ -100,6 +112,27 @@ mod tests {
         let background = rank(StreamClass::Background, 0);
         recent.served(s(30), of(5), background);
         assert!(!recent.is_recent(s(30)));
+    }
+
+    /// A page's part of 100 KiB passes transfers, and short exchanges pass it.
+    #[test]
+    fn streams_are_transfers_beside_exchanges_of_earlier_ranks() {
+        let [young, first, second, old] =
+            [0, 16, 64, 256].map(|kib| rank(StreamClass::Bulk, kib << 10));
+        let mut recent = ShortExchanges::default();
+        recent.served(s(1), of(1), young);
+        assert_eq!(recent.transfers_from(s(1)), Some(young + 1));
+        recent.served(s(2), of(1), first);
+        assert_eq!(recent.transfers_from(s(2)), Some(second));
+        recent.served(s(3), of(2), young);
+        assert_eq!(recent.transfers_from(s(3)), Some(young + 1));
+        recent.served(s(4), of(1), second);
+        assert_eq!(recent.transfers_from(s(4)), Some(young + 1));
+        assert_eq!(recent.transfers_from(s(13)), Some(old));
+        recent.served(s(13), of(1), old);
+        assert_eq!(recent.transfers_from(s(13)), None);
+        recent.served(s(13), of(3), rank(StreamClass::Interactive, 1 << 20));
+        assert_eq!(recent.transfers_from(s(13)), None);
     }
 
     #[test]

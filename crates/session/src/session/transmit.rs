@@ -3,7 +3,7 @@
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::choose::{Scope, Selection};
+use super::choose::{Scope, Selection, passed_rank};
 use super::event::{Event, Transmit};
 use super::feedback;
 use super::reinject;
@@ -99,8 +99,8 @@ impl Session {
             };
             // Bulk goes along when this is the subflow it would have taken anyway.
             if out.len() < CONTROL_BYTES
-                && !self.serves_apart(now)
-                && !self.expresses_short_exchanges(now)
+                && self.serves_apart(now).is_none()
+                && self.passing(now).is_none()
                 && self.choose(now, selection, 0, views) == Some(i)
             {
                 self.put_data(now, i, selection, views, out, frames);
@@ -110,8 +110,8 @@ impl Session {
             }
         }
         let apart = self.serves_apart(now);
-        if apart && self.streams.ready.transfer_is_due() {
-            let i = self.put_due_transfers(now, out, frames, views);
+        if let Some(from) = apart.filter(|from| self.streams.ready.is_due_from(*from)) {
+            let i = self.put_due_transfers(now, from, out, frames, views);
             if i.is_some() {
                 return i;
             }
@@ -124,8 +124,8 @@ impl Session {
             reinjection.hedge(now, &mut work);
         }
         let scopes: &[_] = match apart {
-            true => &[Scope::ShortExchanges, Scope::Transfers],
-            false => &[Scope::All],
+            Some(from) => &[Scope::Before(from), Scope::From(from)],
+            None => &[Scope::All],
         };
         let mut again = None;
         for scope in scopes {
@@ -141,18 +141,25 @@ impl Session {
         None
     }
 
-    /// Whether short exchanges wait that are served apart from transfers.
-    fn serves_apart(&self, now: Timestamp) -> bool {
-        self.streams.ready.has_short_exchanges() && self.short_exchanges.is_recent(now)
+    /// The first rank of transfers, where short exchanges wait that are served apart from them.
+    pub(super) fn serves_apart(&self, now: Timestamp) -> Option<usize> {
+        let from = self.short_exchanges.transfers_from(now)?;
+        self.streams.ready.waits_before(from).then_some(from)
     }
 
-    /// Whether short exchanges wait that an express carries past a helper's queue.
-    fn expresses_short_exchanges(&self, now: Timestamp) -> bool {
-        let ready = &self.streams.ready;
-        ready.has_short_exchanges()
-            && self.has_expresses()
-            && reinject::express_for(now, &self.subflows)
-                .is_some_and(|(i, _)| ready.has_short_exchanges_on(self.subflows[i].path))
+    /// The express that takes bytes of streams now that wait, and that it carries past those of
+    /// later ranks at its helper, and the first rank that it does not carry.
+    fn passing(&self, now: Timestamp) -> Option<(usize, usize)> {
+        if !self.may_pass() {
+            return None;
+        }
+        let (i, other) = reinject::express_for(now, &self.subflows)?;
+        let rank = self.subflows.by_id(other).and_then(passed_rank)?;
+        let waits = self
+            .streams
+            .ready
+            .waits_before_on(rank, self.subflows[i].path);
+        waits.then_some((i, rank))
     }
 
     /// Fills a record with data of one group of these streams, for the subflow that the scheduler
@@ -188,11 +195,12 @@ impl Session {
     fn put_due_transfers(
         &mut self,
         now: Timestamp,
+        from: usize,
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
         views: &mut Vec<SubflowView>,
     ) -> Option<usize> {
-        let scope = Scope::Transfers;
+        let scope = Scope::From(from);
         if !self.streams.ready.has_sets() {
             let paths = PathSet::ALL;
             return self.put_group(now, Selection { scope, paths }, out, frames, views);
@@ -360,36 +368,37 @@ impl Session {
     }
 
     /// Fills a record with bytes that an express is to carry past a helper's queue, if any: those
-    /// of short exchanges, or copies. Returns its index.
+    /// of streams that pass others, or copies. Returns its index.
     fn put_urgent(
         &mut self,
         now: Timestamp,
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) -> Option<usize> {
-        let short = self.has_expresses() && self.streams.ready.has_short_exchanges();
-        let copies = self.uses_expresses();
-        if !short && !copies {
-            return None;
+        if let Some((i, before)) = self.passing(now) {
+            self.put_passing(now, i, before, out, frames);
+            if !out.is_empty() {
+                return Some(i);
+            }
         }
-        let (i, other) = reinject::express_for(now, &self.subflows)?;
-        if short {
-            self.put_short_exchanges(now, i, out, frames);
-        }
-        if copies && out.is_empty() {
+        if self.uses_expresses() {
+            let (i, other) = reinject::express_for(now, &self.subflows)?;
             self.put_copies_past(now, i, other, out, frames);
+            return (!out.is_empty()).then_some(i);
         }
-        (!out.is_empty()).then_some(i)
+        None
     }
-    /// Fills a record with bytes of short exchanges that the express may carry.
-    fn put_short_exchanges(
+
+    /// Fills a record with bytes of streams before this rank that the express may carry.
+    fn put_passing(
         &mut self,
         now: Timestamp,
         i: usize,
+        before: usize,
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) {
-        let scope = Scope::ShortExchanges;
+        let scope = Scope::Before(before);
         if !self.streams.ready.has_sets() {
             let paths = PathSet::ALL;
             return self.put_data(now, i, Selection { scope, paths }, &[], out, frames);

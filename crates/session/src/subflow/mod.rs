@@ -2,6 +2,7 @@
 
 mod eligibility;
 mod health;
+mod owed_ranks;
 mod sent;
 mod setup;
 mod short_queue;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 
 pub(crate) use health::{Health, Standing};
+use owed_ranks::OwedRanks;
 pub(crate) use sent::{LastFrame, SentFrame, SentQueue};
 pub use setup::SubflowSetup;
 use short_queue::ShortQueue;
@@ -78,6 +80,19 @@ pub(crate) struct Transmitted {
     pub(crate) octets: u64,
     /// Octets that the far end has accepted.
     pub(crate) acked: u64,
+    ranks: OwedRanks,
+}
+
+impl Transmitted {
+    /// The record that is being filled has bytes of a stream of this rank.
+    pub(crate) fn give(&mut self, rank: usize) {
+        self.ranks.given(rank, self.octets);
+    }
+
+    /// The last rank of the streams whose bytes are owed.
+    pub(crate) fn owed_rank(&self) -> Option<usize> {
+        self.ranks.last(self.acked)
+    }
 }
 
 /// Ciphertext octets read from a subflow's connection.
@@ -141,6 +156,7 @@ impl Subflow {
                 room: 0,
                 octets: setup.tx_octets,
                 acked: setup.tx_octets,
+                ranks: OwedRanks::default(),
             },
             rx: Received {
                 octets: setup.rx_octets,

@@ -149,7 +149,6 @@ fn pages_load_beside_a_download() {
     );
 }
 
-/// Through a helper only, a page takes ten times as long beside a download.
 #[test]
 fn plans_and_limits_of_the_row_pages_leave_time_for_its_transfers() {
     let row = "/../../experiments/mpbond/pages.toml";

@@ -26,7 +26,7 @@ use crate::{PathNumber, PathSet, StreamId};
 use group::Turn;
 pub(super) use group::{Group, Pass};
 use rank::is_delay_sensitive;
-pub(super) use rank::{RANKS, is_short_exchange, rank};
+pub(super) use rank::{RANKS, TRANSFER, behind, is_short_exchange, rank};
 
 /// Place of a stream in the queue of a rank.
 #[derive(Clone, Copy, Debug)]
@@ -228,7 +228,8 @@ impl Order {
         next.or_else(|| behind().next_back())
     }
 
-    fn due_of(&self, paths: PathSet) -> Option<usize> {
+    /// The rank of these paths that has its turn before others, if one has.
+    pub(super) fn due_of(&self, paths: PathSet) -> Option<usize> {
         let group = self.open().find(|group| group.paths == paths)?;
         self.due(group)
     }
@@ -352,36 +353,26 @@ impl Order {
         (0..RANKS).any(|rank| ranks >> rank & 1 != 0 && is_delay_sensitive(rank))
     }
 
-    /// Whether short exchanges wait.
-    pub(super) fn has_short_exchanges(&self) -> bool {
-        self.waiting().next().is_some_and(is_short_exchange)
+    /// Whether streams of ranks before this one wait.
+    pub(super) fn waits_before(&self, rank: usize) -> bool {
+        self.waiting().next().is_some_and(|first| first < rank)
     }
 
-    /// Whether short exchanges wait that a subflow of this path may carry.
-    pub(super) fn has_short_exchanges_on(&self, path: Option<PathNumber>) -> bool {
-        let short = |rank: &usize| is_short_exchange(*rank);
+    /// Whether streams of ranks before this one wait that a subflow of this path may carry.
+    pub(super) fn waits_before_on(&self, rank: usize, path: Option<PathNumber>) -> bool {
         self.open_on(path)
-            .any(|group| (0..RANKS).filter(short).any(|rank| group.waits_in(rank)))
+            .any(|group| (0..rank).any(|rank| group.waits_in(rank)))
     }
 
-    /// Whether short exchanges wait, and a transfer has its turn before them.
-    pub(super) fn transfer_is_due(&self) -> bool {
-        let is_transfer = |rank: usize| !is_short_exchange(rank);
-        self.has_short_exchanges()
-            && self
-                .open()
-                .any(|group| self.due(group).is_some_and(is_transfer))
+    /// Whether streams of this rank or of one behind it wait.
+    pub(super) fn waits_from(&self, rank: usize) -> bool {
+        self.waiting().any(|waiting| waiting >= rank)
     }
 
-    /// Whether short exchanges wait, and a transfer of these paths has its turn before them.
-    pub(super) fn transfer_is_due_of(&self, paths: PathSet) -> bool {
-        let due = self.due_of(paths);
-        self.has_short_exchanges() && due.is_some_and(|rank| !is_short_exchange(rank))
-    }
-
-    /// Whether something behind short exchanges waits.
-    pub(super) fn has_transfers(&self) -> bool {
-        self.waiting().any(|rank| !is_short_exchange(rank))
+    /// Whether a stream of this rank, or of one behind it, has its turn before others.
+    pub(super) fn is_due_from(&self, rank: usize) -> bool {
+        self.open()
+            .any(|group| self.due(group).is_some_and(|due| due >= rank))
     }
 
     /// Number of streams.

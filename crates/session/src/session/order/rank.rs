@@ -17,6 +17,9 @@ pub(in crate::session) const RANKS: usize = 1 + 2 + LEVELS.len() + 1 + 1;
 /// Rank of interactive streams that are transfers: behind short exchanges, before other transfers.
 const INTERACTIVE_TRANSFER: usize = 3;
 
+/// Rank of bulk streams that are transfers however long they go on.
+pub(in crate::session) const TRANSFER: usize = INTERACTIVE_TRANSFER + LEVELS.len();
+
 /// The rank of a stream of this class that was given so many bytes since its count restarted.
 pub(in crate::session) fn rank(class: StreamClass, served: u64) -> usize {
     match class {
@@ -31,10 +34,16 @@ pub(in crate::session) fn rank(class: StreamClass, served: u64) -> usize {
     }
 }
 
-/// Whether a stream in this rank is a short exchange, as far as is known: realtime, or given little
-/// since its count restarted.
+/// Whether a stream in this rank is a short exchange, as far as is known: realtime, or in a rank
+/// that it leaves when it goes on.
 pub(in crate::session) fn is_short_exchange(of: usize) -> bool {
-    of <= rank(StreamClass::Bulk, 0)
+    of < TRANSFER && of != INTERACTIVE_TRANSFER
+}
+
+/// The first rank whose streams are transfers beside a short exchange of this rank. Streams that
+/// were given little are not told apart: they are over soon.
+pub(in crate::session) fn behind(of: usize) -> usize {
+    of.max(rank(StreamClass::Bulk, 0)) + 1
 }
 
 /// Whether the streams in this rank are of a class that is sensitive to delay.

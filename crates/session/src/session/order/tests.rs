@@ -20,8 +20,12 @@ fn ranks_of_short_exchanges_and_of_classes_that_are_sensitive_to_delay() {
     for of in 0..RANKS {
         let mut order = Order::default();
         push(&mut order, of, 0);
-        assert_eq!(order.has_short_exchanges(), of <= 2, "{of}");
-        assert_eq!(order.has_transfers(), of > 2, "{of}");
+        for rank in 0..RANKS {
+            assert_eq!(order.waits_before(rank), of < rank, "{of} {rank}");
+            assert_eq!(order.waits_from(rank), of >= rank, "{of} {rank}");
+        }
+        assert_eq!(is_short_exchange(of), [0, 1, 2, 4, 5].contains(&of), "{of}");
+        assert_eq!(behind(of), [3, 3, 3, 4, 5, 6, 7, 8][of]);
         assert_eq!(
             order.has_delay_sensitive(PathSet::ALL),
             [0, 1, 3].contains(&of),
@@ -143,13 +147,13 @@ fn streams_of_a_group_without_a_path_do_not_wait() {
     let mut order = Order::default();
     order.enter(one);
     order.push(&with(0, one), 2, StreamId(0));
-    assert!(order.is_empty() && order.ids().next().is_none() && !order.has_short_exchanges());
+    assert!(order.is_empty() && order.ids().next().is_none() && !order.waits_before(RANKS));
     assert_eq!(order.sets(|_| true), [PathSet::ALL]);
     assert!(!order.set_carrying(PathSet::of([number(2)])));
     assert!(order.set_carrying(PathSet::of([number(1), number(2)])));
-    assert!(order.ids().eq([StreamId(0)]) && order.has_short_exchanges());
+    assert!(order.ids().eq([StreamId(0)]) && order.waits_before(3));
     assert_eq!(order.sets(|_| true), [one, PathSet::ALL]);
-    let on = |path| order.has_short_exchanges_on(path);
+    let on = |path| order.waits_before_on(3, path);
     assert!(on(Some(number(1))) && !on(Some(number(2))) && !on(None));
     assert!(order.set_carrying(None) && order.is_empty());
     order.leave(one);

@@ -8,15 +8,15 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::order::{Group, Order, RANKS, is_short_exchange, rank};
+use super::order::{Group, Order, rank};
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
 use crate::treatment::Treatment;
 use crate::{PathNumber, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
 
-/// Maximum number of short exchanges of a rank whose bytes are counted: the sum is taken for each
-/// record, and so many make a long backlog.
+/// Maximum number of streams of a rank whose bytes are counted: the sum is taken for each record,
+/// and so many make a long backlog.
 const MAX_COUNTED: usize = 64;
 
 /// Streams by number. After a change of what a stream has to send, [`Streams::update`] must be
@@ -203,10 +203,9 @@ impl Streams {
         groups.map(|group| group.unscheduled).sum()
     }
 
-    /// Those of short exchanges among them.
-    pub(super) fn unscheduled_in_short_exchanges(&self, paths: PathSet) -> u64 {
-        let ranks = (0..RANKS).take_while(|rank| is_short_exchange(*rank));
-        let ids = ranks.flat_map(|rank| {
+    /// Those of ranks before this one among them.
+    pub(super) fn unscheduled_before(&self, rank: usize, paths: PathSet) -> u64 {
+        let ids = (0..rank).flat_map(|rank| {
             let groups = self.ready.open_beside(paths);
             groups
                 .flat_map(move |group| group.ids_in(rank))

@@ -148,6 +148,36 @@ fn a_connected_and_2_kib_go_on_an_express_and_no_byte_of_a_transfer() {
     assert_eq!(sent(&mut p, express), (2_048, 0));
 }
 
+/// An answer of so many KiB beside that download; the bytes that the express carries, and the time
+/// that this takes.
+fn longer_answer(kib: usize) -> (u64, Duration) {
+    let (mut p, express, _) = helper_that_runs_ahead(5.0);
+    let id = ask(&mut p);
+    p.client.write(id, "GET /".into());
+    let limit = p.now + Duration::from_secs(15);
+    p.run(limit, |p| p.opened().contains(&id));
+    let asked = p.now;
+    p.server().write(id, pattern(kib << 10));
+    p.server().finish(id);
+    p.run(limit, |p| {
+        p.client_got.get(&id).is_some_and(|g| g.1.is_some())
+    });
+    assert_eq!(p.client_got[&id].0.len(), kib << 10);
+    (sent(&mut p, express).0, p.now.since(asked))
+}
+
+/// A part of a page passes what the helper holds of the download, though it is no message.
+#[test]
+fn a_stream_of_an_earlier_rank_goes_on_an_express_as_long_as_it_is_one() {
+    let (carried, took) = longer_answer(200);
+    assert_eq!(carried, 200 << 10);
+    assert!(took < Duration::from_millis(600), "{took:?}");
+    // A second download: its further bytes stand in line with those of the first.
+    let (carried, _) = longer_answer(1 << 10);
+    let rest = carried.checked_sub(256 << 10);
+    assert!(rest.is_some_and(|rest| rest < 20 << 10), "{carried}");
+}
+
 #[test]
 fn nothing_goes_on_an_express_that_gains_less_than_100_ms() {
     let (mut p, express, _) = helper_that_runs_ahead(10.0);

@@ -1,0 +1,40 @@
+//! Ranks of the streams whose bytes a subflow owes (ADR 0024): what an express may carry past them
+//! depends on them (ADR 0034).
+
+/// By rank, the octets that acknowledge the last record with bytes of a stream of that rank, or
+/// fewer that only that record reaches.
+#[derive(Debug, Default)]
+pub(crate) struct OwedRanks(Vec<u64>);
+
+impl OwedRanks {
+    /// A stream of this rank was given bytes in the record that begins after these octets.
+    pub(crate) fn given(&mut self, rank: usize, octets: u64) {
+        if self.0.len() <= rank {
+            self.0.resize(rank + 1, 0);
+        }
+        self.0[rank] = octets + 1;
+    }
+
+    /// The last rank of which bytes are owed, where so many octets are acknowledged.
+    pub(crate) fn last(&self, acked: u64) -> Option<usize> {
+        self.0.iter().rposition(|until| *until > acked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_is_owed_until_its_last_record_is_acknowledged() {
+        let mut owed = OwedRanks::default();
+        assert_eq!(owed.last(0), None);
+        owed.given(6, 0);
+        owed.given(2, 1_000);
+        assert_eq!(owed.last(0), Some(6));
+        assert_eq!(owed.last(1_000), Some(2));
+        owed.given(6, 1_500);
+        assert_eq!(owed.last(1_500), Some(6));
+        assert_eq!(owed.last(2_000), None);
+    }
+}

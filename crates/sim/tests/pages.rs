@@ -1,0 +1,131 @@
+//! Pages beside an endless download (ADR 0034): how long they take, and what the download loses.
+
+use std::time::Duration;
+
+use mpbond_sim::application::page::{Begins, PageObject};
+use mpbond_sim::link::{LinkConfig, Queue, Rate};
+use mpbond_sim::world::{
+    Ending, Exchange, HelperId, Program, Route, Scenario, StreamClass, TwoWay, Visit, When, World,
+};
+use mpbond_units::BitRate;
+
+const START: Duration = Duration::from_secs(4);
+
+/// The download goes on for so long before a page.
+const AHEAD: Duration = Duration::from_secs(2);
+
+/// Sizes of a page's objects in KiB, after a document of 30 KiB.
+const OBJECTS: [u64; 24] = [
+    2, 60, 5, 20, 110, 3, 40, 8, 15, 75, 1, 30, 4, 200, 12, 6, 55, 25, 2, 18, 90, 7, 35, 10,
+];
+
+fn page() -> Program {
+    let object = |(n, kib): (usize, u64)| PageObject {
+        bytes: kib << 10,
+        host: n % 3,
+        begins: match n {
+            0 => Begins::At(Duration::ZERO),
+            _ => Begins::After {
+                object: (n - 1) / 6,
+                delay: Duration::from_millis(10),
+            },
+        },
+    };
+    let sizes = [30].into_iter().chain(OBJECTS);
+    Program::Page {
+        objects: sizes.enumerate().map(object).collect(),
+        connections: 6,
+    }
+}
+
+fn page_bytes() -> u64 {
+    (30 + OBJECTS.iter().sum::<u64>()) << 10
+}
+
+/// A helper only, with the rates of its own link and of the pipe in Mbit/s.
+fn scenario((hs, pipe): (f64, f64)) -> Scenario {
+    let link = |name: &str, mbps, ms| {
+        let config = LinkConfig::new(Rate::Constant(BitRate::from_mbps(mbps)))
+            .with_delay(Duration::from_millis(ms))
+            .with_queue(Queue::Time(Duration::from_millis(100)));
+        TwoWay::symmetric(name, config)
+    };
+    let links = vec![link("pipe", pipe, 2), link("hs", hs, 25)];
+    let routes = vec![Route::through("phone", HelperId(0), 0, 1)];
+    let mut scenario = Scenario::new(links, routes);
+    scenario.has_bounds = false;
+    scenario.stall_limit = Duration::from_secs(100);
+    scenario
+}
+
+/// Time of each of so many pages, one after the other, and the bytes of the download until the end
+/// of the last one.
+fn run(rates: (f64, f64), pages: usize, beside: bool) -> (Vec<Duration>, u64) {
+    let mut scenario = scenario(rates);
+    if beside {
+        scenario
+            .exchanges
+            .push(Exchange::download(When::At(START), 1 << 40));
+    }
+    scenario.visits = (0..pages)
+        .map(|n| Visit {
+            start: match n {
+                0 => When::At(START + AHEAD),
+                _ => When::AfterVisit(n - 1, Duration::ZERO),
+            },
+            program: page(),
+            class: StreamClass::Bulk,
+            stops: (beside && n + 1 == pages).then_some(0),
+        })
+        .collect();
+    let observed = World::new(scenario).observe();
+    assert!(observed.failure.is_none(), "{:?}", observed.failure);
+    let took = observed.visits.iter().map(|visit| visit.took.unwrap());
+    let bytes = observed.exchanges.iter().flatten().next();
+    (
+        took.collect(),
+        bytes.filter(|_| beside).map_or(0, |x| x.down_bytes),
+    )
+}
+
+/// Bytes of a download alone in this time.
+fn download_alone(rates: (f64, f64), length: Duration) -> u64 {
+    let mut scenario = scenario(rates);
+    let mut download = Exchange::download(When::At(START), 1 << 40);
+    download.client.ending = Ending::StopAt(length);
+    scenario.exchanges = vec![download];
+    let observed = World::new(scenario).observe();
+    observed.exchanges[0].as_ref().unwrap().down_bytes
+}
+
+/// The helper holds up to 4 MiB of the download, 1.5 to 30 s of its pipe. The page has half of the
+/// pipe, and the queue of the pipe is full.
+#[test]
+fn a_page_does_not_wait_for_what_a_helper_holds() {
+    for rates in [(50.0, 1.1), (10.0, 5.0), (30.0, 3.0), (40.0, 15.0)] {
+        let alone = run(rates, 1, false).0[0];
+        let (beside, bytes) = run(rates, 1, true);
+        let ratio = beside[0].as_secs_f64() / alone.as_secs_f64();
+        assert!(ratio <= 2.75, "{rates:?}: {beside:?}, {alone:?}");
+        // The download loses what the page takes, and 3 %.
+        let full = download_alone(rates, AHEAD + beside[0]);
+        let share = (bytes + page_bytes()) as f64 / full as f64;
+        assert!(share >= 0.97, "{rates:?}: {share}");
+    }
+}
+
+/// Somebody loads one page after the other. The last ones are hardly longer than alone.
+#[test]
+fn many_pages_do_not_stop_a_download() {
+    for rates in [(10.0, 5.0), (30.0, 3.0)] {
+        let alone = run(rates, 1, false).0[0];
+        let pages = 15;
+        let (took, bytes) = run(rates, pages, true);
+        assert!(took[pages - 1] <= alone.mul_f64(1.25), "{took:?}");
+        let full = download_alone(rates, AHEAD + took.iter().sum::<Duration>());
+        let share = bytes as f64 / full as f64;
+        assert!(share >= 0.125, "{rates:?}: {share}");
+        let with_pages = (bytes + page_bytes() * pages as u64) as f64 / full as f64;
+        assert!(with_pages >= 0.96, "{rates:?}: {with_pages}");
+    }
+}
