@@ -80,7 +80,10 @@ fn run(rates: (f64, f64), pages: usize, beside: bool) -> (Vec<Duration>, u64) {
         .collect();
     let observed = World::new(scenario).observe();
     assert!(observed.failure.is_none(), "{:?}", observed.failure);
-    let took = observed.visits.iter().map(|visit| visit.took.unwrap());
+    let took = observed
+        .visits
+        .iter()
+        .map(|visit| visit.took.unwrap_or(Duration::MAX));
     let bytes = observed.exchanges.iter().flatten().next();
     (
         took.collect(),
@@ -95,7 +98,8 @@ fn download_alone(rates: (f64, f64), length: Duration) -> u64 {
     download.client.ending = Ending::StopAt(length);
     scenario.exchanges = vec![download];
     let observed = World::new(scenario).observe();
-    observed.exchanges[0].as_ref().unwrap().down_bytes
+    let download = observed.exchanges.iter().flatten().next();
+    download.map_or(u64::MAX, |x| x.down_bytes)
 }
 
 /// The helper holds up to 4 MiB of the download, 1.5 to 30 s of its pipe. The page has half of the
