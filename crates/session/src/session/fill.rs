@@ -158,16 +158,18 @@ impl Session {
                 let (rank, restarts) = self.streams.requeue(rank, id, target.path, bytes as u64);
                 if bytes > 0 {
                     self.subflows[i].tx.give(rank);
-                    if self.keeps_queues_short() && self.has_transfers(behind(rank)) {
-                        self.short_exchanges.served(now, (id, restarts), rank);
+                    if self.keeps_queues_short() {
+                        let beside = self.has_transfers(behind(rank));
+                        let exchange = (id, restarts);
+                        self.short_exchanges.served(now, exchange, rank, beside);
                     }
                 }
             }
         }
     }
 
-    /// Whether streams of this rank or of one behind it wait, or are owed: a transfer whose window
-    /// is full of what a helper holds does not wait.
+    /// Whether streams of this rank or of a later one wait, or a subflow owes bytes of one: a
+    /// transfer does not wait while its window is full of what a helper holds.
     fn has_transfers(&self, from: usize) -> bool {
         let owes = |s: &Subflow| s.tx.owed_rank().is_some_and(|rank| rank >= from);
         self.streams.ready.waits_from(from) || self.subflows.iter().any(owes)

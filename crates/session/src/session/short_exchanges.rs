@@ -1,10 +1,10 @@
 //! Short exchanges that run beside transfers: terminals, messages, pages. While there are any,
 //! queues are kept short for them (ADR 0027, ADR 0034).
 //!
-//! Realtime streams count, and interactive and bulk streams but in the last rank of their class.
-//! What counts is the rank in which a stream is now: those of later ranks are transfers beside it.
-//! A transfer begins young, too: what it sent since its count restarted counts less and less, and
-//! no longer in its last rank.
+//! Realtime streams count, and interactive and bulk streams except in the last rank of their class.
+//! A stream counts with the rank in which it is now: streams of later ranks are transfers beside
+//! it. A transfer begins in an early rank, too. When it leaves a rank, what it sent there no longer
+//! counts; in the last rank it does not count at all.
 
 use std::time::Duration;
 
@@ -28,13 +28,18 @@ pub(super) struct ShortExchanges {
 }
 
 impl ShortExchanges {
-    /// A stream was given bytes, and is in `rank` now.
-    pub(super) fn served(&mut self, now: Timestamp, of: Exchange, rank: usize) {
+    /// A stream was given bytes, and is in `rank` now. It is a short exchange if transfers are
+    /// `beside` it.
+    pub(super) fn served(&mut self, now: Timestamp, of: Exchange, rank: usize, beside: bool) {
         debug_assert!(rank < RANKS);
         for (n, latest) in self.latest.iter_mut().enumerate() {
+            let is_now = n == rank && is_short_exchange(rank);
+            if is_now && !beside {
+                continue;
+            }
             let mut others = latest.iter().flatten().filter(|(other, _)| *other != of);
             let [first, second] = [others.next().copied(), others.next().copied()];
-            *latest = match n == rank && is_short_exchange(rank) {
+            *latest = match is_now {
                 true => [Some((of, now)), first],
                 false => [first, second],
             };
@@ -76,9 +81,9 @@ mod tests {
         let young = rank(StreamClass::Bulk, 0);
         let mut recent = ShortExchanges::default();
         assert!(!recent.is_recent(s(0)));
-        recent.served(s(1), of(7), young);
+        recent.served(s(1), of(7), young, true);
         assert!(recent.is_recent(s(10)) && !recent.is_recent(s(11)));
-        recent.served(s(20), of(7), rank(StreamClass::Realtime, u64::MAX));
+        recent.served(s(20), of(7), rank(StreamClass::Realtime, u64::MAX), true);
         assert!(recent.is_recent(s(29)));
     }
 
@@ -91,27 +96,43 @@ mod tests {
 
     fn transfers_do_not_count(young: usize, old: usize) {
         let mut recent = ShortExchanges::default();
-        recent.served(s(1), of(1), young);
-        recent.served(s(1), of(2), young);
-        recent.served(s(1), of(1), old);
+        recent.served(s(1), of(1), young, true);
+        recent.served(s(1), of(2), young, true);
+        recent.served(s(1), of(1), old, true);
         assert!(recent.is_recent(s(1)));
-        recent.served(s(1), of(2), old);
+        recent.served(s(1), of(2), old, true);
         assert!(!recent.is_recent(s(1)));
         // A message, then another transfer.
-        recent.served(s(2), of(3), young);
-        recent.served(s(3), of(4), young);
-        recent.served(s(3), of(4), old);
-        recent.served(s(3), of(1), old);
+        recent.served(s(2), of(3), young, true);
+        recent.served(s(3), of(4), young, true);
+        recent.served(s(3), of(4), old, true);
+        recent.served(s(3), of(1), old, true);
         assert!(recent.is_recent(s(11)) && !recent.is_recent(s(12)));
         // Bytes of a transfer that goes on, between those of one that is still to become one.
-        recent.served(s(12), of(6), young);
-        recent.served(s(13), of(7), young);
-        recent.served(s(13), of(1), old);
-        recent.served(s(13), of(7), old);
+        recent.served(s(12), of(6), young, true);
+        recent.served(s(13), of(7), young, true);
+        recent.served(s(13), of(1), old, true);
+        recent.served(s(13), of(7), old, true);
         assert!(recent.is_recent(s(21)) && !recent.is_recent(s(22)));
         let background = rank(StreamClass::Background, 0);
-        recent.served(s(30), of(5), background);
+        recent.served(s(30), of(5), background, true);
         assert!(!recent.is_recent(s(30)));
+    }
+
+    /// Where two transfers begin together, nothing waits behind the second one when it reaches the
+    /// last rank.
+    #[test]
+    fn an_exchange_that_falls_no_longer_counts_in_its_former_rank() {
+        let [third, old] = [64, 256].map(|kib| rank(StreamClass::Bulk, kib << 10));
+        let mut recent = ShortExchanges::default();
+        recent.served(s(1), of(1), third, true);
+        // It goes on where no transfer waits: what it sent beside one still counts.
+        recent.served(s(2), of(1), third, false);
+        assert!(recent.is_recent(s(10)) && !recent.is_recent(s(11)));
+        recent.served(s(3), of(1), old, false);
+        assert!(!recent.is_recent(s(3)));
+        recent.served(s(3), of(2), third, false);
+        assert!(!recent.is_recent(s(3)), "nothing beside it");
     }
 
     /// A page's part of 100 KiB passes transfers, and short exchanges pass it.
@@ -120,18 +141,18 @@ mod tests {
         let [young, first, second, old] =
             [0, 16, 64, 256].map(|kib| rank(StreamClass::Bulk, kib << 10));
         let mut recent = ShortExchanges::default();
-        recent.served(s(1), of(1), young);
+        recent.served(s(1), of(1), young, true);
         assert_eq!(recent.transfers_from(s(1)), Some(young + 1));
-        recent.served(s(2), of(1), first);
+        recent.served(s(2), of(1), first, true);
         assert_eq!(recent.transfers_from(s(2)), Some(second));
-        recent.served(s(3), of(2), young);
+        recent.served(s(3), of(2), young, true);
         assert_eq!(recent.transfers_from(s(3)), Some(young + 1));
-        recent.served(s(4), of(1), second);
+        recent.served(s(4), of(1), second, true);
         assert_eq!(recent.transfers_from(s(4)), Some(young + 1));
         assert_eq!(recent.transfers_from(s(13)), Some(old));
-        recent.served(s(13), of(1), old);
+        recent.served(s(13), of(1), old, true);
         assert_eq!(recent.transfers_from(s(13)), None);
-        recent.served(s(13), of(3), rank(StreamClass::Interactive, 1 << 20));
+        recent.served(s(13), of(3), rank(StreamClass::Interactive, 1 << 20), true);
         assert_eq!(recent.transfers_from(s(13)), None);
     }
 
@@ -142,9 +163,9 @@ mod tests {
             rank(StreamClass::Interactive, 1 << 20),
         );
         let mut recent = ShortExchanges::default();
-        recent.served(s(1), (StreamId(1), 4), young);
-        recent.served(s(3), (StreamId(1), 5), young);
-        recent.served(s(3), (StreamId(1), 5), old);
+        recent.served(s(1), (StreamId(1), 4), young, true);
+        recent.served(s(3), (StreamId(1), 5), young, true);
+        recent.served(s(3), (StreamId(1), 5), old, true);
         assert!(recent.is_recent(s(10)) && !recent.is_recent(s(11)));
     }
 }

@@ -168,6 +168,19 @@ fn an_interactive_transfer_does_not_undo_the_short_exchanges_before_it() {
     assert!(given(&mut p, long[0]) < LONG as u64);
 }
 
+/// Streams fall through the ranks one after the other. No short exchange remains when the last one
+/// has got to the end.
+#[test]
+fn two_transfers_that_begin_together_do_not_keep_queues_short() {
+    let (mut p, long, _) = with_long(2, 0);
+    for id in long {
+        let given = given(&mut p, id);
+        assert!((300_000..LONG as u64).contains(&given), "{given}");
+    }
+    let now = p.now;
+    assert!(!p.server().short_exchanges.is_recent(now));
+}
+
 #[test]
 fn a_stream_that_becomes_interactive_begins_anew_with_its_next_bytes() {
     let (mut p, long, others) = with_long(1, 1);
