@@ -32,9 +32,9 @@ const LATE: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     All,
-    /// Short exchanges, where transfers may wait as well: ranks before this one.
+    /// Ranks before this one: short exchanges, beside which transfers may wait.
     Before(usize),
-    /// Transfers, where short exchanges wait as well: this rank, and those behind it.
+    /// This rank and later ones: transfers, beside which short exchanges wait.
     From(usize),
 }
 
@@ -89,8 +89,8 @@ impl Comparison {
     }
 }
 
-/// The rank before which streams pass what this subflow owes. Transfers pass nothing: they are to
-/// fill helpers.
+/// Streams of ranks before this one go before some of what this subflow owes. It is at most that of
+/// transfers, which pass nothing: helpers run ahead for them.
 pub(super) fn passed_rank(s: &Subflow) -> Option<usize> {
     s.tx.owed_rank().map(|rank| rank.min(TRANSFER))
 }
@@ -166,8 +166,9 @@ impl Session {
         let Some((due, from)) = ready.due_of(paths).zip(self.serves_apart(now)) else {
             return false;
         };
-        let passed = || reinject::passed(now, &self.subflows).and_then(passed_rank);
-        due >= from && !(self.may_pass() && passed().is_some_and(|passed| due < passed))
+        let is_passed = |s: &Subflow| passed_rank(s).is_some_and(|rank| due < rank);
+        let mut passed = reinject::passed(now, paths, &self.subflows);
+        due >= from && !(self.may_pass() && passed.any(is_passed))
     }
 
     /// Views of the subflows of these paths in the best tier for new data among them.

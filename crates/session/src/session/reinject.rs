@@ -393,18 +393,30 @@ fn new_bytes_may_go(streams: &Streams, credit: u64) -> bool {
 /// The express that takes urgent bytes now, if they would arrive much later on every regular
 /// subflow; and the regular one over the same pipe. Their count is not zero.
 pub(super) fn express_for(now: Timestamp, subflows: &[Subflow]) -> Option<(usize, SubflowId)> {
-    let takes = |s: &Subflow| {
-        s.tx.room > 0 && !s.near_is_full(now) && !s.far_is_full(now, Some(EXPRESS_AHEAD))
-    };
-    let mut all = subflows.iter().enumerate();
-    all.find_map(|(i, s)| Some((i, passed_by(now, s, subflows).filter(|_| takes(s))?)))
+    expresses_for(now, subflows).next()
 }
 
-/// The subflow that an express passes by, whether it takes bytes now or not.
-pub(super) fn passed(now: Timestamp, subflows: &[Subflow]) -> Option<&Subflow> {
-    let mut passed = subflows.iter().filter_map(|s| passed_by(now, s, subflows));
-    let id = passed.next()?;
-    subflows.iter().find(|s| s.id == id)
+/// All expresses of which this is true.
+pub(super) fn expresses_for(
+    now: Timestamp,
+    subflows: &[Subflow],
+) -> impl Iterator<Item = (usize, SubflowId)> {
+    let takes = move |s: &Subflow| {
+        s.tx.room > 0 && !s.near_is_full(now) && !s.far_is_full(now, Some(EXPRESS_AHEAD))
+    };
+    let all = subflows.iter().enumerate();
+    all.filter_map(move |(i, s)| Some((i, passed_by(now, s, subflows).filter(|_| takes(s))?)))
+}
+
+/// The subflows that expresses of these paths pass by, whether they take bytes now or not.
+pub(super) fn passed(
+    now: Timestamp,
+    paths: PathSet,
+    subflows: &[Subflow],
+) -> impl Iterator<Item = &Subflow> {
+    let expresses = subflows.iter().filter(move |s| paths.contains(s.path));
+    let ids = expresses.filter_map(move |s| passed_by(now, s, subflows));
+    ids.filter_map(|id| subflows.iter().find(|s| s.id == id))
 }
 
 /// Whether an express carries urgent bytes past this subflow.
@@ -613,6 +625,31 @@ mod tests {
         subflows[0].health.probes = 0;
         subflows[1].health.probes = 1;
         assert_eq!(express_for(ms(0), &subflows), None);
+    }
+
+    #[test]
+    fn each_express_passes_by_its_own_helper_for_streams_of_its_path() {
+        let number = |n| crate::PathNumber::new(n).unwrap();
+        let set = |n| PathSet::of([number(n)]).unwrap();
+        let mut subflows = Subflows::new();
+        for (id, helper, role) in [
+            (1, 0, Role::Regular),
+            (2, 1, Role::Regular),
+            (3, 0, Role::Express),
+            (4, 1, Role::Express),
+        ] {
+            let mut subflow = Subflow::for_test(id, Some(helper), role);
+            subflow.path = Some(number(u64::from(helper)));
+            subflows.add(subflow);
+        }
+        for i in 0..2 {
+            subflows[i].give(ms(0), 0, 0..1_000_000);
+        }
+        let all = expresses_for(ms(0), &subflows);
+        assert!(all.eq([(2, SubflowId(1)), (3, SubflowId(2))]));
+        let passed = |paths| passed(ms(0), paths, &subflows).map(|s| s.id.0);
+        assert!(passed(PathSet::ALL).eq([1, 2]));
+        assert!(passed(set(1)).eq([2]) && passed(set(2)).eq([]));
     }
 
     #[test]

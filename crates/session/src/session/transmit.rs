@@ -153,13 +153,13 @@ impl Session {
         if !self.may_pass() {
             return None;
         }
-        let (i, other) = reinject::express_for(now, &self.subflows)?;
-        let rank = self.subflows.by_id(other).and_then(passed_rank)?;
-        let waits = self
-            .streams
-            .ready
-            .waits_before_on(rank, self.subflows[i].path);
-        waits.then_some((i, rank))
+        let ready = &self.streams.ready;
+        let mut all = reinject::expresses_for(now, &self.subflows);
+        all.find_map(|(i, other)| {
+            let rank = self.subflows.by_id(other).and_then(passed_rank)?;
+            let waits = ready.waits_before_on(rank, self.subflows[i].path);
+            waits.then_some((i, rank))
+        })
     }
 
     /// Fills a record with data of one group of these streams, for the subflow that the scheduler

@@ -178,6 +178,35 @@ fn a_stream_of_an_earlier_rank_goes_on_an_express_as_long_as_it_is_one() {
     assert!(rest.is_some_and(|rest| rest < 20 << 10), "{carried}");
 }
 
+/// The same towards the proxy, where the HS-Path is the slower hop, and the helper holds bytes of an
+/// upload.
+#[test]
+fn a_short_upload_passes_a_long_one_at_a_helper() {
+    let took = |with_express: bool| {
+        let mut p = Pair::new(SessionConfig::default());
+        let hops = [hop(10.0, 2), hop(5.0, 25)];
+        let helper = p.join(&hops);
+        p.run(at(500), |_| false);
+        let express = with_express.then(|| p.join_express(helper, &hops));
+        p.run(at(1_000), |_| false);
+        let (long, short) = (p.open(), p.open());
+        p.client.write(long, pattern(4 << 20));
+        p.run(at(3_500), |_| false);
+        p.client.write(short, pattern(100 << 10));
+        let limit = p.now + Duration::from_secs(20);
+        let arrived = |p: &Pair| p.server_got.get(&short).map_or(0, |got| got.0.len());
+        p.run(limit, |p| arrived(p) == 100 << 10);
+        assert_eq!(arrived(&p), 100 << 10);
+        let up = express.map_or(0, |express| p.octets_up(express));
+        (p.now.since(at(3_500)), up)
+    };
+    let (without, (with, up)) = (took(false).0, took(true));
+    assert!(
+        with * 2 < without && up > 100 << 10,
+        "{with:?} {up} instead of {without:?}"
+    );
+}
+
 #[test]
 fn nothing_goes_on_an_express_that_gains_less_than_100_ms() {
     let (mut p, express, _) = helper_that_runs_ahead(10.0);
