@@ -14,9 +14,9 @@
 //! only where no better one exists. Which of the tier is chosen is for the scheduler, or the
 //! feedback rule. *Data of others* are bytes that another subflow carries and is late with. They
 //! are copied by probing and rebalancing only while a subflow that may take them exists, and are
-//! then sent as new data is. *Urgent* are copies, and bytes of streams of early
-//! ranks, that would wait at a helper elsewhere. A subflow whose hello is not written, or whose
-//! first one is not answered, is given nothing.
+//! then sent as new data is. *Urgent* are copies, and bytes of streams of early ranks, that would
+//! wait at a helper elsewhere. A subflow whose hello is not written, or whose first one is not
+//! answered, is given nothing.
 
 use super::Subflow;
 use super::health::Standing;

@@ -1,8 +1,8 @@
 //! Ranks of the streams whose bytes a subflow owes (ADR 0024): what an express may carry past them
 //! depends on them (ADR 0034).
 
-/// By rank, the octets that acknowledge the last record with bytes of a stream of that rank, or
-/// fewer that only that record reaches.
+/// For each rank, the count of octets up to the first one of the last record with bytes of such a
+/// stream. Records are acknowledged whole: the record is owed while fewer are acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct OwedRanks(Vec<u64>);
 

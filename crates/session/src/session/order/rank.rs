@@ -40,8 +40,8 @@ pub(in crate::session) fn is_short_exchange(of: usize) -> bool {
     of < TRANSFER && of != INTERACTIVE_TRANSFER
 }
 
-/// The first rank whose streams are transfers beside a short exchange of this rank. Streams that
-/// were given little are not told apart: they are over soon.
+/// The first rank whose streams are transfers beside a short exchange of this rank. The ranks of
+/// streams that were given least count as one: such streams are soon at their end.
 pub(in crate::session) fn behind(of: usize) -> usize {
     of.max(rank(StreamClass::Bulk, 0)) + 1
 }
