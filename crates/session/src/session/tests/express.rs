@@ -178,7 +178,7 @@ fn a_stream_of_an_earlier_rank_goes_on_an_express_as_long_as_it_is_one() {
     assert!(rest.is_some_and(|rest| rest < 20 << 10), "{carried}");
 }
 
-/// The same towards the proxy, where the HS-Path is the slower hop, and the helper holds bytes of an
+/// The same towards the proxy. The HS-Path is the slower hop, and the helper holds bytes of an
 /// upload.
 #[test]
 fn a_short_upload_passes_a_long_one_at_a_helper() {
