@@ -80,12 +80,13 @@
 //! | [`player_accuracy()`] | accuracy of emulated links on this machine |
 //! | [`recordings()`], [`distances()`] | statistics of recorded links, and of pipes by distance |
 //! | [`list()`] | the experiments in a folder |
-//! | [`ablation()`] | what each mechanism of the sender gains, in virtual time |
-//! | [`survey()`] | several devices against the best link, over links drawn at random |
+//! | `ablation()` | gain of each mechanism of the sender (feature `measurements`) |
+//! | `survey()` | several devices against the best link (feature `measurements`) |
 //! | `bulk` | plain transfers for measurements of processor time (feature `measurements`) |
 //! | `measurements` | measurements other than transfers (feature `measurements`) |
 #![deny(unsafe_code)]
 
+#[cfg(feature = "measurements")]
 mod ablation;
 mod accuracy;
 mod app;
@@ -141,6 +142,7 @@ mod simulate;
 mod stamp;
 mod statistics;
 mod summary;
+#[cfg(feature = "measurements")]
 mod survey;
 mod sys;
 mod table;
@@ -149,6 +151,7 @@ mod tether;
 mod watch;
 mod wiring;
 
+#[cfg(feature = "measurements")]
 pub use ablation::{Ablation, AblationOptions, Change, Effect, Finding, ablation};
 pub use accuracy::{AccuracyReport, AccuracyRow, LINK_COUNTS, SPEEDS_MBPS, player_accuracy};
 pub use chain::{ChainOptions, Hop, HopLink, chain};
@@ -172,6 +175,7 @@ pub use run::{RunOptions, run};
 pub use shell::shell;
 pub use simulate::{SimulateOptions, simulate};
 pub use statistics::estimate;
+#[cfg(feature = "measurements")]
 pub use survey::{
     PAIRS_FILE, Survey, SurveyOptions, SurveyPairs, SurveyScheme, SurveyStart, survey,
 };

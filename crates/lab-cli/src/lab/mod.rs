@@ -1,11 +1,13 @@
 //! `mpbond lab`: experiments in network namespaces of their own.
 
+#[cfg(feature = "analysers")]
 mod ablation;
 mod chain;
 mod failure;
 mod relay;
 mod report;
 mod run;
+#[cfg(feature = "analysers")]
 mod survey;
 
 use std::ffi::OsString;
@@ -45,7 +47,9 @@ pub(crate) struct LabArgs {
 enum LabCommand {
     Run(run::RunArgs),
     Simulate(SimulateArgs),
+    #[cfg(feature = "analysers")]
     Survey(survey::SurveyArgs),
+    #[cfg(feature = "analysers")]
     Ablation(ablation::AblationArgs),
     List(ListArgs),
     Report(report::ReportArgs),
@@ -283,7 +287,9 @@ impl LabArgs {
         match self.command {
             LabCommand::Run(args) => args.run(),
             LabCommand::Simulate(args) => args.run(),
+            #[cfg(feature = "analysers")]
             LabCommand::Survey(args) => args.run(),
+            #[cfg(feature = "analysers")]
             LabCommand::Ablation(args) => args.run(),
             LabCommand::List(args) => args.run(),
             LabCommand::Report(args) => args.run(),

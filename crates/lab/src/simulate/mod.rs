@@ -12,9 +12,12 @@ mod topology;
 mod workers;
 
 pub use options::SimulateOptions;
+#[cfg(feature = "measurements")]
 pub(crate) use progress::Progress;
 pub use seeds::simulate;
+#[cfg(feature = "measurements")]
 pub(crate) use topology::two_way;
+#[cfg(feature = "measurements")]
 pub(crate) use workers::on_all_processors;
 
 #[cfg(test)]
