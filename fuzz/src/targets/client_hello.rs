@@ -1,4 +1,5 @@
-//! Target for the peek of a ClientHello, for a label or any server name, with a reader and a writer of ClientHellos of its own.
+//! Target for the peek of a ClientHello, for a label or any server name, with a reader and a
+//! writer of ClientHellos of its own.
 
 use mpbond_net::tls::{Label, MAX_HELLO_BYTES, Peeked, label_of_hello, server_name_of_hello};
 

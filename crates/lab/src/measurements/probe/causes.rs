@@ -1,7 +1,7 @@
 //! Parts of the delay that a runtime and the kernel add to a round trip (delay measurement paper,
 //! section 5.8), by trace points beside a Java program: from its first reading of the clock to its
-//! first socket call, the driver, the arrival of the answer, the wake-up, the return from the kernel,
-//! and the second reading.
+//! first socket call, the driver, the arrival of the answer, the wake-up, the return from the
+//! kernel, and the second reading.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -253,8 +253,8 @@ struct Points {
     received: Vec<(u64, u32)>,
     /// Wake-ups: time, processor, woken thread.
     woken: Vec<(u64, u32, u32)>,
-    /// Returns of system calls: time, thread. Not the task switches: some kernels of virtual machines
-    /// record none from the idle task of a processor.
+    /// Returns of system calls: time, thread. Not the task switches: some kernels of virtual
+    /// machines record none from the idle task of a processor.
     returned: Vec<(u64, u32)>,
 }
 
