@@ -15,7 +15,7 @@
 #   make survey          links drawn at random, in virtual time, beside wanted figures: SEED="1 2" for
 #                        other seeds, PAIRS=tuning for recorded links (QUICK=1: a glance)
 #   make ablation        what each mechanism of the sender gains, in virtual time: SEED="1 2"
-#                        (QUICK=1: a glance, under 2 minutes)
+#                        (QUICK=1: a glance)
 #   make peers           mpbond beside other programs that use several paths, which it installs from
 #                        crates.io (QUICK=1: one repetition over one pair of links)
 #   make bench           figures beside their targets (QUICK=1: just to see it run)

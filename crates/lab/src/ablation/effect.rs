@@ -124,7 +124,7 @@ impl Effect {
         }
     }
 
-    /// What the mechanism gains in this group, in words.
+    /// Gains of the mechanism in this group, in words.
     pub(super) fn gains(&self) -> Vec<String> {
         let mut all = self.changes(Change::is_more);
         let [with, without] = self.failed;
@@ -143,7 +143,7 @@ impl Effect {
         self.named(all)
     }
 
-    /// What it costs in this group, in words.
+    /// Costs of the mechanism in this group, in words.
     pub(super) fn costs(&self) -> Vec<String> {
         let mut all = self.changes(Change::is_less);
         let [with, without] = self.failed;

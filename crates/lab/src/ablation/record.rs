@@ -15,9 +15,9 @@ pub struct Finding {
     pub effects: Vec<Effect>,
     /// Change of the CPU time of all simulations without it.
     pub cpu: f64,
-    /// What it gains, by group: at least 1 %, and not by chance.
+    /// Gains of at least 1 % by group whose 95 % interval excludes 0, in words.
     pub gains: Vec<String>,
-    /// What it costs: likewise.
+    /// Costs of at least 1 %, likewise.
     pub costs: Vec<String>,
 }
 

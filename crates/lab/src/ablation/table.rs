@@ -16,7 +16,7 @@ fn of(report: &Ablation, alone: bool) -> impl Iterator<Item = &Finding> {
     report.findings.iter().filter(move |f| f.alone == alone)
 }
 
-/// What each mechanism gains and costs, and its effects on all worlds.
+/// Gains and costs of each mechanism, and its effects on rows and random worlds.
 pub(super) fn verdicts(report: &Ablation, alone: bool) -> Grid {
     let header = [
         "mechanism",
