@@ -155,11 +155,11 @@ mod tests {
         let why = of(700, 300).unwrap();
         assert!(why.contains("was 0.70 instead of 0.30"), "{why}");
         assert!(of(0, 0).is_some());
-        let pams = Scheme {
-            scheduler: SchedulerKind::Pams,
+        let ours = Scheme {
+            scheduler: SchedulerKind::Mpbond,
             ..e.schemes[0].clone()
         };
-        assert_eq!(ratio_not_kept(&e, &pams, &[]), None);
+        assert_eq!(ratio_not_kept(&e, &ours, &[]), None);
     }
 
     #[test]

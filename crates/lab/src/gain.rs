@@ -51,7 +51,7 @@ mod tests {
     fn transfer(devices: usize, interception: &str, seconds: f64) -> Value {
         json!({
             "scheme": "mpbond", "name": format!("{devices}, {interception}"), "workload": "w",
-            "repetition": 0, "scheduler": "pams", "direction": "down", "devices": devices,
+            "repetition": 0, "scheduler": "mpbond", "direction": "down", "devices": devices,
             "interception": interception, "congestion": "cubic", "bytes": 1_000_000,
             "seconds": seconds, "ideal_seconds": 1.0, "ratio": seconds, "redundant_bytes": 0,
             "sha256_ok": true, "first_byte_s": 0.1, "longest_stall_s": 0.1, "subflows": [],
@@ -101,7 +101,7 @@ mod tests {
         let mut other = transfer(3, "socks5", 5.0);
         other["scheduler"] = json!("min-rtt");
         assert_eq!(text(&[transfer(1, "socks5", 11.0), other.clone()]), None);
-        other["scheduler"] = json!("pams");
+        other["scheduler"] = json!("mpbond");
         assert!(text(&[transfer(1, "socks5", 11.0), other.clone()]).is_some());
         other["sha256_ok"] = json!(false);
         assert_eq!(text(&[transfer(1, "socks5", 11.0), other]), None);

@@ -15,7 +15,7 @@ use mpbond::config::{
     Destinations, FrontAddress, OnProxyLoss, PathConfig, PrimaryConfig, ProxyConfig, ProxyRef,
 };
 use mpbond_net::{DeviceId, Identity};
-use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use nix::sys::resource::{UsageWho, getrusage};
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio_rustls::rustls;
@@ -64,9 +64,8 @@ fn bonded(folder: &Path) -> SocketAddr {
         metrics: None,
         sandbox: true,
         trust: vec![primary_id],
-        scheduler: SchedulerKind::Pams,
+        scheduler: SchedulerKind::Mpbond,
         reinjection: ReinjectionRule::default(),
-        idleness: Idleness::default(),
         feedback: FeedbackRule::default(),
         buffer_delay: BufferDelay::default(),
         congestion: None,
@@ -88,9 +87,8 @@ fn bonded(folder: &Path) -> SocketAddr {
         metrics: None,
         sandbox: true,
         take_over: false,
-        scheduler: SchedulerKind::Pams,
+        scheduler: SchedulerKind::Mpbond,
         reinjection: ReinjectionRule::default(),
-        idleness: Idleness::default(),
         buffer_delay: BufferDelay::default(),
         feedback: FeedbackRule::default(),
         congestion: None,

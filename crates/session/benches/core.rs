@@ -49,7 +49,7 @@ fn decisions() {
         })
         .collect();
     for kind in [
-        SchedulerKind::Pams,
+        SchedulerKind::Mpbond,
         SchedulerKind::MinPad,
         SchedulerKind::MinRtt,
     ] {

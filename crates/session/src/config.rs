@@ -13,8 +13,6 @@ use crate::wire::Families;
 pub struct SessionConfig {
     /// Scheduler: chooses the subflow of the next frame.
     pub scheduler: SchedulerKind,
-    /// Condition under which a subflow counts as idle.
-    pub idleness: Idleness,
     /// Parameters of reinjection.
     pub reinjection: ReinjectionConfig,
     /// Routing of pipe information. Both ends are to be configured alike.
@@ -58,8 +56,7 @@ pub struct SessionConfig {
 impl Default for SessionConfig {
     fn default() -> Self {
         Self {
-            scheduler: SchedulerKind::Pams,
-            idleness: Idleness::default(),
+            scheduler: SchedulerKind::Mpbond,
             reinjection: ReinjectionConfig::default(),
             feedback: FeedbackRule::default(),
             send_memory_bytes: 8 << 20,
@@ -85,7 +82,7 @@ impl SessionConfig {
     pub fn leave_out(&mut self, mechanism: Mechanism) {
         let reinjection = &mut self.reinjection;
         match mechanism {
-            Mechanism::Deferral if self.scheduler == SchedulerKind::Pams => {
+            Mechanism::Deferral if self.scheduler == SchedulerKind::Mpbond => {
                 self.scheduler = SchedulerKind::MinPad;
             }
             Mechanism::Deferral => {}
@@ -228,19 +225,6 @@ impl From<ReinjectionRule> for ReinjectionConfig {
             },
         }
     }
-}
-
-/// Condition under which the scheduler may give a subflow more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Idleness {
-    /// The socket takes more, the near hop's queue is short, and the helper does not hold more
-    /// than may be risked (ADR 0007).
-    #[default]
-    Ours,
-    /// The socket takes more, and the congestion window of the near hop has room (MPBond,
-    /// Algorithm 1).
-    Published,
 }
 
 /// Routing of pipe information: the reports on a helper's pipe that its primary relays to the

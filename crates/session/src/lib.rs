@@ -134,8 +134,7 @@ pub mod wire;
 pub use class::StreamClass;
 pub use code::{CloseCode, ResetCode};
 pub use config::{
-    BufferDelay, FeedbackRule, Idleness, RebalanceTrigger, ReinjectionConfig, ReinjectionRule,
-    SessionConfig,
+    BufferDelay, FeedbackRule, RebalanceTrigger, ReinjectionConfig, ReinjectionRule, SessionConfig,
 };
 pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};

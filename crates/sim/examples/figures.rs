@@ -37,7 +37,7 @@ struct Options {
 
 fn main() -> ExitCode {
     let mut options = Options {
-        scheduler: SchedulerKind::Pams,
+        scheduler: SchedulerKind::Mpbond,
         rebalance: true,
         express: true,
         shares: false,

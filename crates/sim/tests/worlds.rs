@@ -321,7 +321,7 @@ fn two_pipes_to_one_helper_share_its_link() {
 #[test]
 fn every_scheduler_carries_both_ways() {
     for kind in [
-        SchedulerKind::Pams,
+        SchedulerKind::Mpbond,
         SchedulerKind::MinPad,
         SchedulerKind::MinRtt,
         SchedulerKind::RoundRobin,

@@ -77,7 +77,7 @@ pub fn pair(octets: &[u8]) {
 impl World {
     fn new(choices: &mut Choices<'_>) -> Self {
         let schedulers = [
-            SchedulerKind::Pams,
+            SchedulerKind::Mpbond,
             SchedulerKind::MinRtt,
             SchedulerKind::MinPad,
             SchedulerKind::RoundRobin,

@@ -30,7 +30,7 @@ const QUICK: Duration = Duration::from_secs(60);
 #[command(after_help = "\
 Examples:
   mpbond lab run experiments/demo.toml
-  mpbond lab run experiments/bench-8-10-5.toml --repetitions 5 --scheme pams --json out.json")]
+  mpbond lab run experiments/bench-8-10-5.toml --repetitions 5 --scheme mpbond --json out.json")]
 pub(crate) struct RunArgs {
     /// The experiment.
     #[arg(value_name = "FILE")]

@@ -61,8 +61,8 @@ pub(super) struct SurveyArgs {
     /// Size of the transfer; may be repeated. 32 KiB to 16 MiB when not given.
     #[arg(long = "transfer", value_name = "SIZE")]
     transfers: Vec<Size>,
-    /// Scheduler, with ",published" for the paper's reinjection and idleness; may be repeated.
-    #[arg(long = "scheme", value_name = "NAME", default_value = "pams")]
+    /// Scheduler, with ",published" for the paper's reinjection; may be repeated.
+    #[arg(long = "scheme", value_name = "NAME", default_value = "mpbond")]
     schemes: Vec<SurveyScheme>,
     /// Write the record to this file.
     #[arg(long, value_name = "FILE")]

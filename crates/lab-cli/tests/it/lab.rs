@@ -75,8 +75,8 @@ fn baselines_beside_mpbond() {
     for (name, transfers) in [
         ("kibbutz", 2),
         ("combine", 1),
-        ("pams", 2),
-        ("pams, no split", 1),
+        ("mpbond", 2),
+        ("mpbond, no split", 1),
     ] {
         let all = of(name);
         assert_eq!(all.len(), transfers, "{name}");
@@ -85,7 +85,7 @@ fn baselines_beside_mpbond() {
         }
     }
     // The primary reads the class of the uploads from their sockets; the proxy has it from there.
-    for d in of("pams") {
+    for d in of("mpbond") {
         let class = match d.workload.as_str() {
             "up" => "background",
             _ => "bulk",
@@ -98,7 +98,7 @@ fn baselines_beside_mpbond() {
         );
     }
     // A helper that only forwards has no daemon.
-    let [tethered] = of("pams, no split")[..] else {
+    let [tethered] = of("mpbond, no split")[..] else {
         panic!("one transfer was expected");
     };
     assert!(

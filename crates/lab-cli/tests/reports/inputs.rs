@@ -46,8 +46,8 @@ fn experiment_file() -> String {
     }
     text += "[[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n";
     for (name, scheduler, devices) in [
-        ("one device", "pams", 1),
-        (LONG_NAME, "pams", 2),
+        ("one device", "mpbond", 1),
+        (LONG_NAME, "mpbond", 2),
         ("min-rtt", "min-rtt", 2),
     ] {
         let _ = write!(

@@ -77,7 +77,6 @@ pub(super) fn proxy_config(
          trust = [{}]\n\
          scheduler = {}\n\
          reinjection = {}\n\
-         idleness = {}\n\
          feedback = {}\n\
          buffer_delay = {}\n\
          congestion = {}\n\
@@ -87,7 +86,6 @@ pub(super) fn proxy_config(
         users.join(", "),
         quoted(scheme.scheduler),
         quoted(name_of(scheme.reinjection)),
-        quoted(name_of(scheme.idleness)),
         quoted(name_of(scheme.feedback)),
         quoted(name_of(scheme.buffer_delay)),
         quoted(&scheme.congestion),
@@ -126,7 +124,6 @@ pub(super) fn primary_config(
          on_proxy_loss = \"fail\"\n\
          scheduler = {}\n\
          reinjection = {}\n\
-         idleness = {}\n\
          feedback = {}\n\
          buffer_delay = {}\n\
          congestion = {}\n\
@@ -136,7 +133,6 @@ pub(super) fn primary_config(
         common(setup, at),
         quoted(scheme.scheduler),
         quoted(name_of(scheme.reinjection)),
-        quoted(name_of(scheme.idleness)),
         quoted(name_of(scheme.feedback)),
         quoted(name_of(scheme.buffer_delay)),
         quoted(&scheme.congestion),

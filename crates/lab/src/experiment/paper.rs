@@ -10,14 +10,14 @@ use crate::quantity::Quantity;
 /// ```toml
 /// [[paper]]
 /// figure = "Fig. 9"
-/// scheme = "pams, 2 devices"
+/// scheme = "mpbond, 2 devices"
 /// versus = "kibbutz"
 /// quantity = "seconds"
 /// change_percent = [-11, -5]     # of `scheme` against `versus`
 ///
 /// [[paper]]
 /// figure = "section 6.2"
-/// scheme = "pams, 2 devices"
+/// scheme = "mpbond, 2 devices"
 /// workload = "4 MB"
 /// quantity = "seconds"
 /// value = 3.6                    # in the quantity's unit

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpbond_sim::world::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_sim::world::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use mpbond_units::{Size, duration_text};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
@@ -20,15 +20,12 @@ pub struct Scheme {
     /// Kind of transport.
     pub scheme: Carrier,
     /// Scheduler of both ends, by the name that the daemons' configuration uses
-    /// (`pams`, `min-rtt`, `fixed-ratio=0.4`).
+    /// (`mpbond`, `min-rtt`, `fixed-ratio=0.4`).
     #[serde(default, deserialize_with = "from_name")]
     pub scheduler: SchedulerKind,
     /// Routing of pipe information.
     #[serde(default)]
     pub feedback: FeedbackRule,
-    /// Condition under which a subflow counts as idle.
-    #[serde(default)]
-    pub idleness: Idleness,
     /// Source of the queueing delay at helpers.
     #[serde(default)]
     pub buffer_delay: BufferDelay,

@@ -27,7 +27,7 @@ pub(super) fn of(report: &RunReport) -> Vec<String> {
     all
 }
 
-/// "10 MiB: pams is the fastest with 6.85 s; min-rtt takes 43 % longer."
+/// "10 MiB: mpbond is the fastest with 6.85 s; min-rtt takes 43 % longer."
 fn fastest(report: &RunReport, workload: &str) -> Option<String> {
     let mine = report.summary.iter().filter(|s| s.workload == workload);
     let mut times: Vec<(&str, f64)> = mine

@@ -1,7 +1,7 @@
 //! Links, settings, schemes and workloads of an experiment, as tables.
 
 use mpbond_sim::link::BurstLoss;
-use mpbond_sim::world::{BufferDelay, Idleness};
+use mpbond_sim::world::BufferDelay;
 use mpbond_units::Size;
 use serde::Serialize;
 
@@ -153,9 +153,6 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
         let mut scheduler = s.scheduler.to_string();
         if s.buffer_delay == BufferDelay::Measured {
             scheduler += ", measured delay at helpers";
-        }
-        if s.idleness == Idleness::Published {
-            scheduler += ", published idleness";
         }
         grid.row(vec![
             s.name.get_ref().clone(),

@@ -178,7 +178,6 @@ impl<'e> Builder<'e> {
         for config in [&mut scenario.client, &mut scenario.server] {
             config.scheduler = scheme.scheduler;
             config.reinjection = scheme.reinjection.into();
-            config.idleness = scheme.idleness;
             config.feedback = scheme.feedback;
             config.buffer_delay = scheme.buffer_delay;
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use mpbond_sim::ideal;
-use mpbond_sim::world::{Before, Idleness, ReinjectionRule, Scenario, SchedulerKind};
+use mpbond_sim::world::{Before, ReinjectionRule, Scenario, SchedulerKind};
 use mpbond_units::Size;
 use serde::{Serialize, Serializer};
 
@@ -48,7 +48,7 @@ impl FromStr for SurveyStart {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SurveyScheme {
     scheduler: SchedulerKind,
-    /// Reinjection and idleness are those of the MPBond paper.
+    /// Reinjection is that of the MPBond paper.
     published: bool,
 }
 
@@ -92,7 +92,6 @@ impl SurveyScheme {
             config.scheduler = self.scheduler;
             if self.published {
                 config.reinjection = ReinjectionRule::Published.into();
-                config.idleness = Idleness::Published;
             }
         }
     }
@@ -146,6 +145,7 @@ mod tests {
     #[test]
     fn schemes_are_read_as_they_are_written() {
         for text in [
+            "mpbond",
             "pams",
             "pams,published",
             "min-rtt",

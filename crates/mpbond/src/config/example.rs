@@ -4,7 +4,7 @@
 /// `proxy.toml`.
 pub const PROXY: &str = r#"listen = "0.0.0.0:4433"            # or a list of addresses
 trust = ["DEVICE-ID"]              # who may connect; or `mpbond trust ID`
-scheduler = "pams"                 # pams, min-pad, min-rtt, round-robin,
+scheduler = "mpbond"               # pams, min-pad, min-rtt, round-robin,
                                    # redundant, single, fixed-ratio=0.5
 reinjection = "ours"               # copies of what slow paths still owe;
                                    # or published, none
@@ -16,10 +16,9 @@ metrics = "127.0.0.1:9090"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/proxy.sock"
 # sandbox = true                   # false: give no privileges up
-# idleness = "ours"                # or published: when a subflow takes more
 # feedback = "helper-radio"        # as at the primary
 # buffer_delay = "estimated"       # or measured: how long bytes wait at a
-                                   # helper (all three for experiments)
+                                   # helper (both for experiments)
 # serve = "127.0.0.1:80"           # end every stream at this one service
 # workers = 2                      # threads; left out: one a core
 # memory = "512 MiB"               # of all sessions; left out: half of the
@@ -50,7 +49,7 @@ metrics = "127.0.0.1:9091"         # Prometheus; left out: none
 "#;
 
 /// `primary.toml`.
-pub const PRIMARY: &str = r#"scheduler = "pams"                 # for the uplink; see proxy.toml
+pub const PRIMARY: &str = r#"scheduler = "mpbond"               # for the uplink; see proxy.toml
 reinjection = "ours"               # copies of what slow paths still owe;
                                    # or published, none
 feedback = "helper-radio"          # or flexible, fixed-always,
@@ -60,7 +59,6 @@ resume_for = "60s"                 # open connections wait so long for a path
                                    # when none is left; see proxy.toml
 on_proxy_loss = "direct"           # or "fail": new connections meanwhile
 metrics = "127.0.0.1:9092"         # Prometheus; left out: none
-# idleness = "ours"                # or published
 # buffer_delay = "estimated"       # or measured, here and at the proxy
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/primary.sock"

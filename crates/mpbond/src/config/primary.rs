@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
 pub use mpbond_net::Endpoint as ProxyAddress;
-use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
 
 use super::policy::PolicySource;
@@ -29,8 +29,6 @@ pub struct PrimaryConfig {
     pub scheduler: SchedulerKind,
     /// Whether slow subflows' bytes are sent again on faster ones.
     pub reinjection: ReinjectionRule,
-    /// Condition under which a subflow counts as idle.
-    pub idleness: Idleness,
     /// Routing of pipe information.
     pub feedback: FeedbackRule,
     /// Source of the queueing delay at helpers: for the uplink, and whether helpers' measurements

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use mpbond_intercept::rules::private_networks;
 use mpbond_manager::MAX_ADDRESSES;
 use mpbond_net::DeviceId;
-use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -43,7 +43,6 @@ struct PrimaryFile {
     sandbox: Option<bool>,
     scheduler: Option<Text<SchedulerKind>>,
     reinjection: Option<ReinjectionRule>,
-    idleness: Option<Idleness>,
     feedback: Option<FeedbackRule>,
     buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
@@ -166,7 +165,6 @@ impl PrimaryConfig {
             take_over: false,
             scheduler: file.scheduler.map_or_else(SchedulerKind::default, |t| t.0),
             reinjection: file.reinjection.unwrap_or_default(),
-            idleness: file.idleness.unwrap_or_default(),
             feedback: file.feedback.unwrap_or_default(),
             buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),

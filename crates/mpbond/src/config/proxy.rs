@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
-use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use mpbond_units::Size;
 use serde::Deserialize;
 use toml::Spanned;
@@ -46,8 +46,6 @@ pub struct ProxyConfig {
     pub scheduler: SchedulerKind,
     /// Whether slow subflows' bytes are sent again on faster ones.
     pub reinjection: ReinjectionRule,
-    /// Condition under which a subflow counts as idle.
-    pub idleness: Idleness,
     /// Source of pipe information: reports alone under a published rule.
     pub feedback: FeedbackRule,
     /// Source of the queueing delay at helpers.
@@ -93,7 +91,6 @@ struct ProxyFile {
     trust: Option<OneOrMore<DeviceId>>,
     scheduler: Option<Text<SchedulerKind>>,
     reinjection: Option<ReinjectionRule>,
-    idleness: Option<Idleness>,
     feedback: Option<FeedbackRule>,
     buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
@@ -125,7 +122,6 @@ impl Default for ProxyConfig {
             trust: Vec::new(),
             scheduler: SchedulerKind::default(),
             reinjection: ReinjectionRule::default(),
-            idleness: Idleness::default(),
             feedback: FeedbackRule::default(),
             buffer_delay: BufferDelay::default(),
             congestion: None,
@@ -199,7 +195,6 @@ impl ProxyConfig {
             trust: file.trust.map_or_else(Vec::new, |list| list.0),
             scheduler: file.scheduler.map_or(default.scheduler, |t| t.0),
             reinjection: file.reinjection.unwrap_or_default(),
-            idleness: file.idleness.unwrap_or_default(),
             feedback: file.feedback.unwrap_or_default(),
             buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),

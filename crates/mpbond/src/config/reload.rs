@@ -77,7 +77,6 @@ impl Reload for PrimaryConfig {
             take_over: _,
             scheduler,
             reinjection,
-            idleness,
             feedback,
             buffer_delay,
             congestion,
@@ -107,7 +106,6 @@ impl Reload for PrimaryConfig {
         changes.restart("sandbox", &self.sandbox, &sandbox);
         changes.restart("scheduler", &self.scheduler, &scheduler);
         changes.restart("reinjection", &self.reinjection, &reinjection);
-        changes.restart("idleness", &self.idleness, &idleness);
         changes.restart("feedback", &self.feedback, &feedback);
         changes.restart("buffer_delay", &self.buffer_delay, &buffer_delay);
         changes.restart("congestion", &self.congestion, &congestion);
@@ -200,7 +198,6 @@ impl Reload for ProxyConfig {
             trust,
             scheduler,
             reinjection,
-            idleness,
             feedback,
             buffer_delay,
             congestion,
@@ -227,7 +224,6 @@ impl Reload for ProxyConfig {
         changes.restart("trust", &self.trust, &trust);
         changes.restart("scheduler", &self.scheduler, &scheduler);
         changes.restart("reinjection", &self.reinjection, &reinjection);
-        changes.restart("idleness", &self.idleness, &idleness);
         changes.restart("feedback", &self.feedback, &feedback);
         changes.restart("buffer_delay", &self.buffer_delay, &buffer_delay);
         changes.restart("congestion", &self.congestion, &congestion);

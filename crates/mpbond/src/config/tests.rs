@@ -32,14 +32,14 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
         ("", "c.toml: proxy: missing: a [proxy] section"),
         ("scheduler = ", "c.toml:1:"),
         (
-            "shceduler = \"pams\"\n",
+            "shceduler = \"mpbond\"\n",
             "c.toml:1: shceduler: unknown key; allowed here are identity, status_socket, metrics, \
-             sandbox, scheduler, reinjection, idleness, feedback, buffer_delay, congestion, \
+             sandbox, scheduler, reinjection, feedback, buffer_delay, congestion, \
              resume_for, on_proxy_loss, policy, proxy, path, helper, socks5, http, transparent",
         ),
         (
             "\nscheduler = \"best\"\n",
-            "c.toml:2: scheduler: unknown scheduler \"best\": allowed are pams, min-pad, min-rtt,",
+            "c.toml:2: scheduler: unknown scheduler \"best\": allowed are mpbond, pams, min-pad,",
         ),
         (
             "resume_for = \"0s\"\n",
@@ -58,7 +58,6 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "reinjection = \"yes\"\n",
             "c.toml:1: reinjection: \"yes\" is not allowed; allowed are ours, published, none",
         ),
-        ("idleness = true\n", "c.toml:1: idleness:"),
         (
             "[proxy]\naddress = \"203.0.113:4433\"\n",
             "c.toml:2: proxy.address: \"203.0.113:4433\" is not an address and port",
@@ -314,7 +313,7 @@ fn defaults() {
     assert_eq!(proxy.listen, ["0.0.0.0:4433".parse().unwrap()]);
     assert_eq!(proxy.reinjection, mpbond_session::ReinjectionRule::Ours);
     assert!(proxy.trust.is_empty());
-    assert_eq!(proxy.scheduler, mpbond_session::SchedulerKind::Pams);
+    assert_eq!(proxy.scheduler, mpbond_session::SchedulerKind::Mpbond);
 
     let helper = with("proxies = \"203.0.113.1:4433\"\n", HelperConfig::load).unwrap();
     assert_eq!(helper.buffer_bytes, 4 << 20);
@@ -468,8 +467,8 @@ fn the_examples_in_the_help_are_valid() {
 /// The form that the lab writes for its daemons.
 #[test]
 fn the_labs_form() {
-    let text = "identity = \"/x/i.pem\"\nstatus_socket = \"/x/s.sock\"\nscheduler = \"pams\"\n\
-                reinjection = \"ours\"\nidleness = \"published\"\ncongestion = \"cubic\"\n[proxy]\naddress = \"203.0.113.1:4433\"\n\
+    let text = "identity = \"/x/i.pem\"\nstatus_socket = \"/x/s.sock\"\nscheduler = \"mpbond\"\n\
+                reinjection = \"ours\"\ncongestion = \"cubic\"\n[proxy]\naddress = \"203.0.113.1:4433\"\n\
                 id = \"ID\"\n[[path]]\nname = \"lte\"\ninterface = \"lte\"\n[[helper]]\n\
                 name = \"phone\"\naddress = \"10.0.1.2:4434\"\nid = \"ID\"\n\
                 [transparent]\nenabled = true\nmode = \"redirect\"\n";

@@ -87,7 +87,7 @@ impl FromText for DeviceId {
 }
 
 impl FromText for SchedulerKind {
-    const EXPECTED: &'static str = "a scheduler's name such as \"pams\"";
+    const EXPECTED: &'static str = "a scheduler's name such as \"mpbond\"";
     fn from_text(text: &str) -> Result<Self, String> {
         text.parse()
     }

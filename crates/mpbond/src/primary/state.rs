@@ -171,7 +171,6 @@ impl Primary {
             feedback: self.config.feedback,
             buffer_delay: self.config.buffer_delay,
             reinjection: self.config.reinjection.into(),
-            idleness: self.config.idleness,
             resume_for: self.config.resume_for,
             ..SessionConfig::default()
         }

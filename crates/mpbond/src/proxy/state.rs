@@ -54,7 +54,6 @@ impl Proxy {
             scheduler: config.scheduler,
             buffer_delay: config.buffer_delay,
             reinjection: config.reinjection.into(),
-            idleness: config.idleness,
             feedback: config.feedback,
             resume_for: config.resume_for,
             families: families::routed(None),

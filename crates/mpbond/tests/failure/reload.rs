@@ -275,11 +275,11 @@ fn a_daemon_at_a_terminal_ends_with_it_and_not_by_a_signal() {
 
 #[test]
 fn a_restart_is_asked_for_where_it_is_needed() {
-    let bond = Bond::new(Ways::Own, "scheduler = \"pams\"", "");
+    let bond = Bond::new(Ways::Own, "scheduler = \"mpbond\"", "");
     let _proxy = bond.start("proxy");
     let _primary = bond.start("primary");
     bond.joined(1);
-    replace(&bond, "primary", ("\"pams\"", "\"min-rtt\""));
+    replace(&bond, "primary", ("\"mpbond\"", "\"min-rtt\""));
     let listen = format!("[http]\nlisten = \"{}\"\n", bond.http);
     replace(&bond, "primary", (&listen, ""));
     let outcome = command(&bond, "primary", &[]);
@@ -298,7 +298,7 @@ fn a_restart_is_asked_for_where_it_is_needed() {
     assert_eq!(status.needs_restart, expected);
     let note = "the configuration has changes that need a restart: scheduler, [http]";
     assert!(status.notes.iter().any(|n| n == note), "{:?}", status.notes);
-    replace(&bond, "primary", ("\"min-rtt\"", "\"pams\""));
+    replace(&bond, "primary", ("\"min-rtt\"", "\"mpbond\""));
     write(&bond, "primary", &(read(&bond, "primary") + &listen));
     assert_eq!(reload(&bond, "primary"), (vec![], vec![]));
     let status = bond.status("primary").unwrap();

@@ -111,7 +111,7 @@ fn wrong_usage_is_code_2() {
 fn wrong_configurations_are_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("primary.toml");
-    std::fs::write(&file, "scheduler = \"pams\"\n[proxi]\n").unwrap();
+    std::fs::write(&file, "scheduler = \"mpbond\"\n[proxi]\n").unwrap();
     for command in ["primary", "doctor"] {
         let mut args = vec![command];
         if command == "doctor" {

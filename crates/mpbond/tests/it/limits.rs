@@ -12,7 +12,7 @@ use mpbond::config::{Destinations, HelperConfig, ProxyAddress, ProxyConfig, Upli
 use mpbond_net::control::{ControlChannel, Direction, Message, RefusalCode, RequestId};
 use mpbond_net::tls::TlsStream;
 use mpbond_net::{DeviceId, Identity};
-use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use mpbond_testing::free_address as free;
 
 fn wait_for(path: PathBuf) {
@@ -33,9 +33,8 @@ fn proxy() -> (SocketAddr, tempfile::TempDir) {
         metrics: None,
         sandbox: true,
         trust: Vec::new(),
-        scheduler: SchedulerKind::Pams,
+        scheduler: SchedulerKind::Mpbond,
         reinjection: ReinjectionRule::default(),
-        idleness: Idleness::default(),
         feedback: FeedbackRule::default(),
         buffer_delay: BufferDelay::default(),
         congestion: None,

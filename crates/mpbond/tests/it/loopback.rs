@@ -17,7 +17,7 @@ use mpbond::status::Status;
 use mpbond_net::dest::Rule;
 use mpbond_net::tls::Trust;
 use mpbond_net::{DeviceId, Identity};
-use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use mpbond_testing::free_address as free;
 
 struct Only(DeviceId);
@@ -84,9 +84,8 @@ fn start(direct: bool, helpers: usize) -> Bond {
         metrics: None,
         sandbox: true,
         trust: vec![primary_id],
-        scheduler: SchedulerKind::Pams,
+        scheduler: SchedulerKind::Mpbond,
         reinjection: ReinjectionRule::default(),
-        idleness: Idleness::default(),
         feedback: FeedbackRule::default(),
         buffer_delay: BufferDelay::default(),
         congestion: None,
@@ -149,9 +148,8 @@ fn start(direct: bool, helpers: usize) -> Bond {
         metrics: None,
         sandbox: true,
         take_over: false,
-        scheduler: SchedulerKind::Pams,
+        scheduler: SchedulerKind::Mpbond,
         reinjection: ReinjectionRule::default(),
-        idleness: Idleness::default(),
         buffer_delay: BufferDelay::default(),
         feedback: FeedbackRule::default(),
         congestion: None,

@@ -14,8 +14,8 @@ pub struct SubflowView {
     /// The helper it runs through; `None` for a direct subflow. Two subflows of one helper share
     /// its link.
     pub helper: Option<HelperId>,
-    /// Takes a frame now, by the session's [`crate::Idleness`] (GetIdleSubflow in Algorithm 1 of
-    /// MPBond).
+    /// Takes a frame now, by the condition of the [`crate::SchedulerKind`] (GetIdleSubflow in
+    /// Algorithm 1 of MPBond).
     pub idle: bool,
     /// Pipe-aware delay ([`crate::pad`]).
     pub pad: Duration,

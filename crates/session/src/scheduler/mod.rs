@@ -29,8 +29,13 @@ pub use single::Single;
 #[derive(Clone, Copy, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulerKind {
-    /// Algorithm 1 of the MPBond paper.
+    /// Algorithm 1 of the MPBond paper, with a condition of our own under which a subflow is idle:
+    /// the socket takes more, the near hop's queue is short, and the helper does not hold more than
+    /// may be risked (ADR 0007).
     #[default]
+    Mpbond,
+    /// Algorithm 1 as published: a subflow is idle while its socket takes more and the congestion
+    /// window of its near hop has room.
     Pams,
     /// The idle subflow with the least PAD, never deferring (MPBond section 4.3.3).
     MinPad,
@@ -53,7 +58,7 @@ impl SchedulerKind {
     /// Makes the scheduler.
     pub fn build(self) -> Box<dyn Scheduler + Send> {
         match self {
-            Self::Pams => Box::new(Pams::default()),
+            Self::Mpbond | Self::Pams => Box::new(Pams::default()),
             Self::MinPad => Box::new(MinPad),
             Self::MinRtt => Box::new(MinRtt),
             Self::RoundRobin => Box::new(RoundRobin::default()),
@@ -63,9 +68,16 @@ impl SchedulerKind {
         }
     }
 
+    /// Whether a subflow is idle while the congestion window of its near hop has room (MPBond,
+    /// Algorithm 1), however long its queues are.
+    pub(crate) const fn fills_windows(self) -> bool {
+        matches!(self, Self::Pams)
+    }
+
     /// The name that configuration and results use.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Mpbond => "mpbond",
             Self::Pams => "pams",
             Self::MinPad => "min-pad",
             Self::MinRtt => "min-rtt",
@@ -91,6 +103,7 @@ impl std::str::FromStr for SchedulerKind {
 
     fn from_str(s: &str) -> Result<Self, String> {
         Ok(match s {
+            "mpbond" => Self::Mpbond,
             "pams" => Self::Pams,
             "min-pad" => Self::MinPad,
             "min-rtt" => Self::MinRtt,
@@ -106,8 +119,8 @@ impl std::str::FromStr for SchedulerKind {
                     Some(direct) => Self::FixedRatio { direct },
                     None => {
                         return Err(format!(
-                            "unknown scheduler \"{other}\": allowed are pams, min-pad, min-rtt, \
-                             round-robin, redundant, single, fixed-ratio=SHARE (0 to 1, the share \
+                            "unknown scheduler \"{other}\": allowed are mpbond, pams, min-pad, \
+                             min-rtt, round-robin, redundant, single, fixed-ratio=SHARE (0 to 1, the share \
                              over direct subflows)"
                         ));
                     }

@@ -186,6 +186,7 @@ fn fixed_ratio_keeps_its_share() {
 #[test]
 fn names_round_trip() {
     for name in [
+        "mpbond",
         "pams",
         "min-pad",
         "min-rtt",

@@ -9,7 +9,6 @@ use super::Session;
 use super::order::TRANSFER;
 use super::reinject;
 use super::timer::Timer;
-use crate::config::Idleness;
 use crate::mechanism::Mechanism;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
 use crate::subflow::Subflow;
@@ -211,13 +210,12 @@ impl Session {
         let untried = is_untried.then_some(UNTRIED_AHEAD);
         let bound = [bounds.far, untried].into_iter().flatten().min();
         s.tx.room > 0
-            && match self.config.idleness {
-                Idleness::Ours => {
-                    let has_enough = bounds.short && s.has_queued_enough(now);
-                    let near_is_full = uses(Mechanism::NearBound) && s.near_is_full(now);
-                    !has_enough && !near_is_full && !s.far_is_full(now, bound)
-                }
-                Idleness::Published => !s.estimator.window_is_full(s.tx.octets),
+            && if self.config.scheduler.fills_windows() {
+                !s.estimator.window_is_full(s.tx.octets)
+            } else {
+                let has_enough = bounds.short && s.has_queued_enough(now);
+                let near_is_full = uses(Mechanism::NearBound) && s.near_is_full(now);
+                !has_enough && !near_is_full && !s.far_is_full(now, bound)
             }
     }
 

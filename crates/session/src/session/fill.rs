@@ -7,7 +7,6 @@ use mpbond_units::Timestamp;
 use super::Session;
 use super::choose::{Comparison, Selection};
 use super::order::{RANKS, behind};
-use crate::config::Idleness;
 use crate::mechanism::Mechanism;
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
@@ -175,10 +174,10 @@ impl Session {
         self.streams.ready.waits_from(from) || self.subflows.iter().any(owes)
     }
 
-    /// Whether queues are kept short for short exchanges. Published rules, and schedulers that send
-    /// every byte over every subflow, are left as they are.
+    /// Whether queues are kept short for short exchanges. The published scheduler, and those that
+    /// send every byte over every subflow, are left as they are.
     fn keeps_queues_short(&self) -> bool {
-        self.config.idleness == Idleness::Ours
+        !self.config.scheduler.fills_windows()
             && self.config.uses(Mechanism::ShortQueues)
             && !self.scheduler.duplicates()
     }

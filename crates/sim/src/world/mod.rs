@@ -68,8 +68,8 @@ pub use app::End as StreamEnd;
 pub use lasting::{Note, Noted};
 pub use mpbond_manager::WithoutProxy;
 pub use mpbond_session::{
-    BufferDelay, FeedbackRule, HelperId, Idleness, Mechanism, Mechanisms, ReinjectionRule,
-    SchedulerKind, StreamClass,
+    BufferDelay, FeedbackRule, HelperId, Mechanism, Mechanisms, ReinjectionRule, SchedulerKind,
+    StreamClass,
 };
 pub use nat::{Nat, Portal};
 pub use outcome::{ExchangeOutcome, Failure, Observed, Outcome, Passed, Share};

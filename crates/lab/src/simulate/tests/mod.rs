@@ -107,7 +107,7 @@ fn small() -> Experiment {
     let loss = ["loss = 0.002\njitter = \"1ms\"", "", ""];
     experiment(
         &(links([8, 10, 5], loss)
-            + &mpbond("pams", "")
+            + &mpbond("mpbond", "")
             + &mpbond("min-rtt", "scheduler = \"min-rtt\"\nreinjection = \"none\"")
             + SINGLE
             + &workload("down", "down", "bytes = \"1 MiB\"")
@@ -136,7 +136,7 @@ fn a_seed_replays_to_the_byte_whatever_the_threads() {
     // In the order of the lab: repetitions, schemes, workloads.
     let names: Vec<(u32, &str)> = (once.iter().map(|d| (d.repetition, &*d.name))).collect();
     assert!(names.is_sorted_by_key(|(repetition, _)| *repetition));
-    assert_eq!(names[0].1, "pams");
+    assert_eq!(names[0].1, "mpbond");
     assert_eq!(names[5].1, "single");
 }
 
@@ -144,7 +144,7 @@ fn a_seed_replays_to_the_byte_whatever_the_threads() {
 fn two_paths_come_near_the_bound_and_one_does_not() {
     let all = run(&small(), 0, 2);
     for workload in ["down", "up"] {
-        for d in of(&all, "pams", workload) {
+        for d in of(&all, "mpbond", workload) {
             assert!((1.0..1.25).contains(&d.ratio), "{d:?}");
             let carried: u64 = d.subflows.iter().map(|s| s.bytes).sum();
             assert_eq!(carried, d.bytes + d.redundant_bytes.unwrap());
@@ -157,7 +157,7 @@ fn two_paths_come_near_the_bound_and_one_does_not() {
             let joules = d.energy[0].joules_without_last_tail;
             assert!((1.0..20.0).contains(&joules), "{joules}");
         }
-        let gain = seconds(&all, "pams", workload) / seconds(&all, "single", workload);
+        let gain = seconds(&all, "mpbond", workload) / seconds(&all, "single", workload);
         assert!((0.5..0.85).contains(&gain), "{gain}");
     }
 }
@@ -170,7 +170,7 @@ fn changes_and_faults_happen_at_the_times_of_the_file() {
     let silent = "bytes = \"3 MB\"\n[[workload.fault]]\nat = \"1s\"\nblackhole = \"hs\"";
     let e = experiment(
         &(links([8, 10, 5], NO_MORE)
-            + &mpbond("pams", "")
+            + &mpbond("mpbond", "")
             + SINGLE
             + &workload("stable", "down", "bytes = \"3 MB\"")
             + &workload("falls", "down", falls)
@@ -178,11 +178,11 @@ fn changes_and_faults_happen_at_the_times_of_the_file() {
             + &workload("silent", "down", silent)),
     );
     let all = run(&e, 0, 2);
-    let stable = seconds(&all, "pams", "stable");
+    let stable = seconds(&all, "mpbond", "stable");
     for name in ["falls", "dies", "silent"] {
-        let took = seconds(&all, "pams", name);
+        let took = seconds(&all, "mpbond", name);
         assert!(took > stable + 0.2 && took < 5.0, "{name}: {took}");
-        for d in of(&all, "pams", name) {
+        for d in of(&all, "mpbond", name) {
             assert!((1.0..1.7).contains(&d.ratio), "{name}: {d:?}");
         }
     }
@@ -201,9 +201,9 @@ fn what_links_share_and_radios_hold_counts() {
     let rest = |more: [&str; 3], idle: &str| {
         let text = links([20, 20, 20], more)
             + medium
-            + &mpbond("pams", &format!("idle = \"{idle}\""))
+            + &mpbond("mpbond", &format!("idle = \"{idle}\""))
             + &workload("down", "down", "bytes = \"2 MB\"");
-        seconds(&run(&experiment(&text), 0, 2), "pams", "down")
+        seconds(&run(&experiment(&text), 0, 2), "mpbond", "down")
     };
     let free = rest(NO_MORE, "5s");
     // Half-duplex: acknowledgments take airtime.
@@ -249,13 +249,13 @@ fn chunks_and_downloads_of_a_time_run() {
         "chunks = { bytes = \"64 KiB\", count = 5, least_gap = \"1s\", most_gap = \"2s\" }";
     let e = experiment(
         &(links([8, 10, 5], NO_MORE)
-            + &mpbond("pams", "connection = \"kept\"")
+            + &mpbond("mpbond", "connection = \"kept\"")
             + SINGLE
             + &workload("chunks", "down", chunks)
             + &workload("timed", "down", "for = \"20s\"")),
     );
     let all = run(&e, 0, 2);
-    for scheme in ["pams", "single"] {
+    for scheme in ["mpbond", "single"] {
         for d in of(&all, scheme, "chunks") {
             assert_eq!(d.bytes, 5 * (64 << 10));
             let chunk = d.noticed.get(&Quantity::ChunkS).copied().unwrap();
@@ -269,7 +269,7 @@ fn chunks_and_downloads_of_a_time_run() {
         }
     }
     let bytes = |scheme| of(&all, scheme, "timed")[0].bytes as f64;
-    assert!(bytes("pams") > 1.4 * bytes("single"));
+    assert!(bytes("mpbond") > 1.4 * bytes("single"));
 }
 
 #[test]
@@ -301,12 +301,12 @@ fn what_needs_the_kernel_is_left_out_and_named() {
     let baselines = "[[scheme]]\nname = \"k\"\nscheme = \"kibbutz\"\ndevices = 2\n\
         workloads = [\"file\"]\n\
         [[scheme]]\nname = \"c\"\nscheme = \"combine\"\ndevices = 2\nworkloads = [\"file\"]\n";
-    let asserts = "[[assert]]\nscheme = \"pams\"\nmax_seconds = 100\n\
-        [[assert]]\nscheme = \"pams\"\nversus = \"k\"\nquantity = \"seconds\"\nat_most = 1.0\n\
+    let asserts = "[[assert]]\nscheme = \"mpbond\"\nmax_seconds = 100\n\
+        [[assert]]\nscheme = \"mpbond\"\nversus = \"k\"\nquantity = \"seconds\"\nat_most = 1.0\n\
         [[assert]]\nquantity = \"cpu-primary\"\nat_most = 10.0\n";
     let loud = "bytes = 1000\n[[workload.fault]]\nat = \"1s\"\ndown_with_error = \"ps\"";
     let text = links([8, 10, 5], NO_MORE)
-        + &mpbond("pams", "")
+        + &mpbond("mpbond", "")
         + &mpbond("bbr", "congestion = \"bbr\"")
         + baselines
         + &workload("file", "down", "bytes = 1000")
@@ -378,13 +378,13 @@ fn messages_run_beside_a_download_and_alone() {
     let links = links([8, 10, 5], NO_MORE);
     let run_all = |connection| {
         let file = workload("file", "down", "bytes = \"1 MiB\"");
-        let text = links.clone() + &mpbond("pams", "") + SINGLE + &messages(connection) + &file;
+        let text = links.clone() + &mpbond("mpbond", "") + SINGLE + &messages(connection) + &file;
         let e = experiment(&text);
         assert_eq!(Scope::of(experiment(&text)), Scope::All);
         run(&e, 0, 2)
     };
     let kept = run_all("kept");
-    for scheme in ["pams", "single"] {
+    for scheme in ["mpbond", "single"] {
         // A round trip, and 2 KiB at 5 to 10 Mbit/s.
         let alone = figure(&kept, scheme, "alone", Quantity::MessageS);
         assert!((0.05..0.07).contains(&alone), "{scheme}: {alone}");
@@ -408,7 +408,7 @@ fn messages_run_beside_a_download_and_alone() {
     }
     let rate = |scheme| figure(&kept, scheme, "beside", Quantity::BulkMbps);
     assert!((7.0..7.8).contains(&rate("single")), "{}", rate("single"));
-    assert!(rate("pams") > 1.1 * rate("single"), "{}", rate("pams"));
+    assert!(rate("mpbond") > 1.1 * rate("single"), "{}", rate("mpbond"));
     // A connection for each message costs TCP a round trip, and a session nothing.
     let new = run_all("new");
     let more = |scheme| {
@@ -420,7 +420,7 @@ fn messages_run_beside_a_download_and_alone() {
         "{}",
         more("single")
     );
-    assert!(more("pams").abs() < 0.001, "{}", more("pams"));
+    assert!(more("mpbond").abs() < 0.001, "{}", more("mpbond"));
     let text = |all: &[Transfer]| serde_json::to_string(all).unwrap();
     assert_eq!(text(&new), text(&run_all("new")), "seeds replay");
 }
@@ -443,19 +443,19 @@ fn classes_of_messages_and_of_all_connections_reach_the_session() {
     let median = |scheme, of_all: &str, of_messages: &str| {
         let message = "bytes = \"2 KiB\", every = \"200ms\", length = \"6s\", connection = \"new\"";
         let more = format!("{of_all}\nmessages = {{ {message}{of_messages} }}");
-        let schemes = mpbond("pams", "") + SINGLE;
+        let schemes = mpbond("mpbond", "") + SINGLE;
         let text = links([8, 10, 5], NO_MORE) + &schemes + &workload("w", "down", &more);
         let all = run(&experiment(&text), 0, 2);
         of(&all, scheme, "w")[0].noticed[&Quantity::MessageS]
     };
     let (realtime, background) = ("class = \"realtime\"", ", class = \"background\"");
-    let undeclared = median("pams", "", "");
+    let undeclared = median("mpbond", "", "");
     // A realtime download is no transfer for which queues are kept short, and goes before.
     for (of_all, of_messages) in [(realtime, ""), ("", background), (realtime, background)] {
-        let later = median("pams", of_all, of_messages);
+        let later = median("mpbond", of_all, of_messages);
         assert!(later > 1.2 * undeclared, "{of_all}{of_messages}: {later}");
     }
-    let early = median("pams", "class = \"background\"", ", class = \"realtime\"");
+    let early = median("mpbond", "class = \"background\"", ", class = \"realtime\"");
     assert!(early < 1.1 * undeclared, "{early}, not {undeclared}");
     // Plain TCP has no classes.
     let single = median("single", "", "");

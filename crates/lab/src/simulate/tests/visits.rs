@@ -14,7 +14,7 @@ fn pages_load_over_their_connections() {
     let page = |more: &str| format!("page = {{ objects = [{more} }}");
     let six = "2000, 2000, 2000, 2000, 2000, 2000]";
     let text = links([8, 10, 5], NO_MORE)
-        + &mpbond("pams", "")
+        + &mpbond("mpbond", "")
         + SINGLE
         + &workload("small", "down", &page(&format!("2000, {six}")))
         + &workload(
@@ -39,12 +39,12 @@ fn pages_load_over_their_connections() {
     near("single", "small", 4.0 * 0.051 + 0.012);
     near("single", "in turn", 8.0 * 0.051 + 0.021);
     // Streams cost no round trip.
-    near("pams", "small", 2.0 * 0.051 + 0.012);
-    near("pams", "in turn", 7.0 * 0.051 + 0.021);
+    near("mpbond", "small", 2.0 * 0.051 + 0.012);
+    near("mpbond", "in turn", 7.0 * 0.051 + 0.021);
     // 10, 20 and 40 packets of 1.5 ms by 0.263 s; then 10, 20 and 5 over a new connection, behind
     // 35 over the old one.
     near("single", "large", 0.48);
-    for scheme in ["pams", "single"] {
+    for scheme in ["mpbond", "single"] {
         for d in of(&all, scheme, "large") {
             assert_eq!(d.bytes, 200_000);
             assert_eq!(d.seconds, d.noticed[&Quantity::PageS]);
@@ -62,7 +62,7 @@ fn pages_load_over_their_connections() {
 fn videos_play_and_stall() {
     let video = "video = { segment = \"2s\", length = \"24s\", ladder = [4] }";
     let text = links([2, 10, 5], NO_MORE)
-        + &mpbond("pams", "")
+        + &mpbond("mpbond", "")
         + SINGLE
         + &workload("video", "down", video)
         + &workload(
@@ -91,10 +91,10 @@ fn videos_play_and_stall() {
         assert_eq!(d.bytes, 12_000_000);
     }
     // Both paths carry it.
-    assert_eq!(of_video("pams", Quantity::Stalls), 0.0);
+    assert_eq!(of_video("mpbond", Quantity::Stalls), 0.0);
     // 0.7 of 2 Mbit/s has room for the second of three rates only.
     let rate = |scheme| figure(&all, scheme, "adaptive", Quantity::BitrateMbps);
-    let (one, both) = (rate("single"), rate("pams"));
+    let (one, both) = (rate("single"), rate("mpbond"));
     assert!((0.5..=1.0).contains(&one) && both > 1.3, "{one} {both}");
     assert_eq!(figure(&all, "single", "adaptive", Quantity::Stalls), 0.0);
 }
@@ -103,7 +103,7 @@ fn videos_play_and_stall() {
 fn pages_load_beside_a_download() {
     let page = |more: &str| format!("page = {{ objects = [2000, 20_000, 20_000, 20_000]{more} }}");
     let text = links([8, 10, 5], NO_MORE)
-        + &mpbond("pams", "")
+        + &mpbond("mpbond", "")
         + SINGLE
         + &workload("beside", "down", &page(", bulk = true"))
         + &workload("alone", "down", &page(""))
@@ -115,7 +115,7 @@ fn pages_load_beside_a_download() {
     );
     let all = run(&e, 0, 2);
     let page_s = |scheme, workload| figure(&all, scheme, workload, Quantity::PageS);
-    for scheme in ["pams", "single"] {
+    for scheme in ["mpbond", "single"] {
         let (beside, alone) = (page_s(scheme, "beside"), page_s(scheme, "alone"));
         assert!(beside > alone, "{scheme}: {beside} {alone}");
         for d in of(&all, scheme, "beside") {
@@ -131,7 +131,7 @@ fn pages_load_beside_a_download() {
             let carried = d.links.iter().filter(last).filter_map(|l| l.points.last());
             let carried: u64 = carried.map(|(_, bytes)| bytes).sum();
             let unread = carried as f64 / d.bytes as f64 - 1.0;
-            let most = if scheme == "pams" { 0.6 } else { 0.15 };
+            let most = if scheme == "mpbond" { 0.6 } else { 0.15 };
             assert!((0.0..most).contains(&unread), "{scheme}: {unread}");
             assert_eq!(d.progress.last().map(|p| p.1), Some(d.bytes));
         }
@@ -143,9 +143,9 @@ fn pages_load_beside_a_download() {
     // A page does not wait for the download; by plain TCP it waits in the same queue.
     let longer = |scheme| page_s(scheme, "beside") - page_s(scheme, "alone");
     assert!(
-        longer("pams") < 0.1 && longer("single") > 0.3,
+        longer("mpbond") < 0.1 && longer("single") > 0.3,
         "{}",
-        longer("pams")
+        longer("mpbond")
     );
 }
 

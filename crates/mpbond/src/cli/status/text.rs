@@ -393,7 +393,7 @@ mod tests {
                 id: "0011".into(),
                 peer: "CCCCCCC-DDDDDDD".into(),
                 state: "up".into(),
-                scheduler: "pams".into(),
+                scheduler: "mpbond".into(),
                 subflows: vec![SubflowStatus {
                     id: 1,
                     name: "lte".into(),
@@ -465,7 +465,7 @@ links
   lte   path  down
   lte: wwan0 has no carrier
 
-session 0011 with CCCCCCC: up, pams, 4 of 0 streams open
+session 0011 with CCCCCCC: up, mpbond, 4 of 0 streams open
   streams by class: 1 realtime, 3 bulk
   PATH            STATE        IN     OUT  IN/s  OUT/s    TH   PAD   RTT
   lte             up      2.00 MB     0 B  8.00   0.00  8.00  25.0  50.0

@@ -72,14 +72,6 @@ const REINJECTION: FileKey = FileKey {
               paper, section 4.3.4. `none`: only bytes of a path that is silent or lost.",
 };
 
-const IDLENESS: FileKey = FileKey {
-    name: "idleness",
-    values: "\"ours\" or \"published\"",
-    default: KeyDefault::Value("\"ours\""),
-    meaning: "Condition under which a path takes more bytes. `ours`: its queues are short. \
-              `published`: its congestion window has room. For experiments.",
-};
-
 const FEEDBACK: FileKey = FileKey {
     name: "feedback",
     values: "\"helper-radio\", \"flexible\", \"fixed-always\" or \"fixed-on-demand\"",
@@ -108,14 +100,14 @@ const fn status_socket(place: &'static str) -> FileKey {
     }
 }
 
-const SCHEDULERS: &str = "\"pams\", \"min-pad\", \"min-rtt\", \"round-robin\", \"redundant\", \
-                          \"single\" or \"fixed-ratio=SHARE\"";
+const SCHEDULERS: &str = "\"mpbond\", \"pams\", \"min-pad\", \"min-rtt\", \"round-robin\", \
+                          \"redundant\", \"single\" or \"fixed-ratio=SHARE\"";
 
 const fn scheduler(direction: &'static str) -> FileKey {
     FileKey {
         name: "scheduler",
         values: SCHEDULERS,
-        default: KeyDefault::Value("\"pams\""),
+        default: KeyDefault::Value("\"mpbond\""),
         meaning: direction,
     }
 }
@@ -146,8 +138,9 @@ const PRIMARY: FilePage = FilePage {
             keys: &[
                 scheduler(
                     "Distribution of the bytes that are sent (the uplink) over the paths; the \
-                     proxy's configuration has that of the downlink. `pams`: Algorithm 1 of the \
-                     MPBond paper. `min-pad` and `min-rtt`: the path with the least delay. \
+                     proxy's configuration has that of the downlink. `mpbond`: Algorithm 1 \
+                     of the MPBond paper, with short queues. `pams`: the same as published, which \
+                     fills congestion windows. `min-pad` and `min-rtt`: the path with the least delay. \
                      `round-robin`: in turn. `redundant`: every byte on every path. `single`: one \
                      path, the next one when it is lost. `fixed-ratio=0.5`: this share over own \
                      links, the rest through helpers.",
@@ -177,7 +170,6 @@ const PRIMARY: FilePage = FilePage {
                      `$XDG_RUNTIME_DIR`",
                 ),
                 SANDBOX,
-                IDLENESS,
                 FEEDBACK,
                 BUFFER_DELAY,
             ],
@@ -525,7 +517,6 @@ const PROXY: FilePage = FilePage {
                      `$XDG_RUNTIME_DIR`",
                 ),
                 SANDBOX,
-                IDLENESS,
                 FEEDBACK,
                 BUFFER_DELAY,
             ],

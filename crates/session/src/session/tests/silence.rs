@@ -13,7 +13,7 @@ use crate::*;
 fn published_reinjection_rebalances_and_nothing_else() {
     let config = SessionConfig {
         reinjection: ReinjectionRule::Published.into(),
-        idleness: Idleness::Published,
+        scheduler: SchedulerKind::Pams,
         ..SessionConfig::default()
     };
     let (mut p, direct, helper) = joined(config);

@@ -107,7 +107,7 @@ impl Dice {
                 direct: self.unit(),
             },
             5 => SchedulerKind::Single,
-            _ => SchedulerKind::Pams,
+            _ => SchedulerKind::Mpbond,
         }
     }
 
