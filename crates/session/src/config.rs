@@ -96,7 +96,6 @@ impl SessionConfig {
             Mechanism::LeastGain => reinjection.least_gain = Duration::ZERO,
             Mechanism::SureGain => reinjection.sure_gain = Duration::MAX,
             Mechanism::CopiesAllowance => reinjection.copies_share = f64::INFINITY,
-            Mechanism::LastBytes => reinjection.last_bytes = 0,
             Mechanism::HedgedEnds => reinjection.hedge = false,
             Mechanism::Cutting => reinjection.cut_after = Duration::MAX,
             _ => self.without.insert(mechanism),
@@ -126,8 +125,6 @@ pub struct ReinjectionConfig {
     pub sure_gain: Duration,
     /// Below that, maximum share of copies among the bytes sent since the session was last idle.
     pub copies_share: f64,
-    /// Bytes that may be the last under way: they are rebalanced without an allowance.
-    pub last_bytes: u64,
     /// Whether ends of short transfers are hedged.
     pub hedge: bool,
     /// Whether silent subflows are probed: others are given a few bytes that they owe.
@@ -176,7 +173,6 @@ impl Default for ReinjectionConfig {
             sure_gain: Duration::from_millis(400),
             copies_share: 0.005,
             trigger: RebalanceTrigger::NothingSendable,
-            last_bytes: 16 << 10,
             hedge: true,
             probes: true,
             potential_failure: true,
@@ -202,7 +198,6 @@ impl ReinjectionConfig {
             least_gain: Duration::ZERO,
             sure_gain: Duration::ZERO,
             copies_share: 0.0,
-            last_bytes: 0,
             hedge: false,
             probes: false,
             potential_failure: false,

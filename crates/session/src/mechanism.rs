@@ -20,8 +20,6 @@ pub enum Mechanism {
     UntriedBound,
     /// Short queues beside short exchanges (ADR 0027).
     ShortQueues,
-    /// A late subflow is given bytes that come last in order, not those that a reader waits for.
-    LateShare,
     /// Short streams are left to the fastest subflow.
     LeftToFastest,
     /// Feedback takes a radio that is awake; without it, the least PAD.
@@ -50,8 +48,6 @@ pub enum Mechanism {
     SureGain,
     /// Allowance for copies of rebalancing.
     CopiesAllowance,
-    /// The last bytes under way are rebalanced without an allowance.
-    LastBytes,
     /// Hedged ends of short transfers.
     HedgedEnds,
     /// A subflow that would carry only copies is cut.
@@ -60,13 +56,12 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 21] = [
         Self::Deferral,
         Self::NearBound,
         Self::InteractiveBound,
         Self::UntriedBound,
         Self::ShortQueues,
-        Self::LateShare,
         Self::LeftToFastest,
         Self::AwakeRadio,
         Self::ArrivalRate,
@@ -81,7 +76,6 @@ impl Mechanism {
         Self::LeastGain,
         Self::SureGain,
         Self::CopiesAllowance,
-        Self::LastBytes,
         Self::HedgedEnds,
         Self::Cutting,
     ];
@@ -94,7 +88,6 @@ impl Mechanism {
             Self::InteractiveBound => "interactive-bound",
             Self::UntriedBound => "untried-bound",
             Self::ShortQueues => "short-queues",
-            Self::LateShare => "late-share",
             Self::LeftToFastest => "left-to-fastest",
             Self::AwakeRadio => "awake-radio",
             Self::ArrivalRate => "arrival-rate",
@@ -109,7 +102,6 @@ impl Mechanism {
             Self::LeastGain => "least-gain",
             Self::SureGain => "sure-gain",
             Self::CopiesAllowance => "copies-allowance",
-            Self::LastBytes => "last-bytes",
             Self::HedgedEnds => "hedged-ends",
             Self::Cutting => "cutting",
         }
@@ -124,7 +116,6 @@ impl Mechanism {
             | Self::LeastGain
             | Self::SureGain
             | Self::CopiesAllowance
-            | Self::LastBytes
             | Self::Cutting => Some(Self::Rebalancing),
             _ => None,
         }

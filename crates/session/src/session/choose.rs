@@ -1,5 +1,4 @@
-//! Which subflow carries the next data: views for the scheduler, and what follows from them for the
-//! bytes that a late subflow is given.
+//! Which subflow carries the next data: views for the scheduler.
 
 use std::time::Duration;
 
@@ -22,10 +21,6 @@ const INTERACTIVE_AHEAD: Duration = Duration::from_millis(200);
 /// rate it showed last time may be long ago, and the helper is not given more than it would pass on
 /// in this time at that rate. A round trip and an ACK's delay fit in easily.
 const UNTRIED_AHEAD: Duration = Duration::from_millis(500);
-
-/// A subflow that delivers later than the fastest by more than this is late: it is not given what
-/// holds up the application.
-const LATE: Duration = Duration::from_millis(50);
 
 /// Streams that a record is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,27 +60,15 @@ struct Bounds {
     short: bool,
 }
 
-/// How a subflow compares with the others that the scheduler was shown.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Comparison {
-    /// It delivers later than the fastest.
-    pub(super) is_late: bool,
-    /// Bytes that the fastest delivers before a byte that is given to this one arrives.
-    pub(super) bytes_before: u64,
-}
-
-impl Comparison {
-    pub(super) fn of(on: SubflowId, views: &[SubflowView]) -> Self {
-        let own = views.iter().find(|v| v.id == on);
-        let fastest = views.iter().min_by_key(|v| v.pad);
-        let later = own
-            .zip(fastest)
-            .map(|(own, fastest)| (own.pad.saturating_sub(fastest.pad), fastest.throughput));
-        Self {
-            is_late: later.is_some_and(|(by, _)| by > LATE),
-            bytes_before: later.map_or(0, |(by, throughput)| throughput.bytes_in(by)),
-        }
-    }
+/// Bytes that the fastest of the subflows that the scheduler was shown delivers before a byte that
+/// is given to this one arrives.
+pub(super) fn bytes_before(on: SubflowId, views: &[SubflowView]) -> u64 {
+    let own = views.iter().find(|v| v.id == on);
+    let fastest = views.iter().min_by_key(|v| v.pad);
+    own.zip(fastest).map_or(0, |(own, fastest)| {
+        let later = own.pad.saturating_sub(fastest.pad);
+        fastest.throughput.bytes_in(later)
+    })
 }
 
 /// Streams of ranks before this one go before some of what this subflow owes. It is at most that of
@@ -234,10 +217,5 @@ impl Session {
     /// Whether expresses carry bytes that are to be sent again now.
     pub(super) fn uses_expresses(&self) -> bool {
         self.streams.retransmit_bytes() > 0 && self.has_expresses()
-    }
-
-    /// Whether an express carries what is urgent past this subflow.
-    pub(super) fn is_passed_by(&self, now: Timestamp, on: SubflowId) -> bool {
-        self.uses_expresses() && reinject::is_passed_by(now, on, &self.subflows)
     }
 }

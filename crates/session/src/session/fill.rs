@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::choose::{Comparison, Selection};
+use super::choose::{Selection, bytes_before};
 use super::order::{RANKS, behind};
 use crate::mechanism::Mechanism;
 use crate::scheduler::SubflowView;
@@ -40,8 +40,6 @@ const MAX_ENDS: usize = 8;
 enum Share {
     /// Bytes to be sent again, then new ones.
     All,
-    /// For a late subflow: new bytes, then the last in order of those to be sent again.
-    Late,
     /// Bytes to be sent again that this other subflow does not carry, and nothing new.
     Urgent(SubflowId),
 }
@@ -120,13 +118,7 @@ impl Session {
         frames: &mut Vec<SentFrame>,
     ) {
         let mut target = self.target(now, i, out, frames);
-        let comparison = Comparison::of(target.on, views);
-        let late = self.config.uses(Mechanism::LateShare)
-            && (comparison.is_late || self.is_passed_by(now, target.on));
-        let share = match late {
-            true => Share::Late,
-            false => Share::All,
-        };
+        let before = bytes_before(target.on, views);
         // Bytes that others carry go before new ones: every byte over every subflow.
         if self.scheduler.duplicates() {
             for id in self.streams.ids() {
@@ -146,13 +138,13 @@ impl Session {
                 };
                 // Those that are served before its end.
                 let ahead = self.streams.ready.len_through(paths, rank) as u64 + 1;
-                if streams > 1 && self.is_short(id, ahead, comparison.bytes_before) {
+                if streams > 1 && self.is_short(id, ahead, before) {
                     self.scratch.left_to_faster = true;
                     self.streams.put_back(rank, id);
                     continue;
                 }
                 let before = target.out.len();
-                self.put_stream(id, share, &mut target);
+                self.put_stream(id, Share::All, &mut target);
                 let bytes = target.out.len() - before;
                 let (rank, restarts) = self.streams.requeue(rank, id, target.path, bytes as u64);
                 if bytes > 0 {
@@ -231,10 +223,8 @@ impl Session {
                 return;
             };
             let buffer = &mut s.send.buffer;
-            // Bytes of a lost or silent subflow hold up all that follows them: they go first, where
-            // they arrive soonest. A late subflow takes what comes last in order.
+            // Bytes of a lost or silent subflow hold up all that follows them: they go first.
             let copy = match share {
-                Share::Late => None,
                 Share::All => buffer.take_retransmission(space, &[on]),
                 Share::Urgent(other) => buffer.take_retransmission(space, &[on, other]),
             };
@@ -247,8 +237,6 @@ impl Session {
             {
                 self.flow.sent(r.end - r.start);
                 (r, chunk_end, false)
-            } else if let Some(r) = buffer.take_last_retransmission(space, on) {
-                (r, false, true)
             } else if s.send.fin_ready() {
                 let end = s.send.buffer.end();
                 (end..end, false, false)

@@ -247,9 +247,7 @@ impl Reinjection {
             return None;
         }
         let mut r = slow.throughput(now).bytes_in(gain);
-        // The application waits for these alone: they are worth more than their share.
-        let last_ones = fast.sent.data_bytes == 0 && slow.sent.useful_bytes() <= config.last_bytes;
-        if gain < config.sure_gain && !last_ones {
+        if gain < config.sure_gain {
             r = r.min(self.allowance(stats));
         }
         (r > 0).then_some((r, gain))
@@ -417,12 +415,6 @@ pub(super) fn passed(
     let expresses = subflows.iter().filter(move |s| paths.contains(s.path));
     let ids = expresses.filter_map(move |s| passed_by(now, s, subflows));
     ids.filter_map(|id| subflows.iter().find(|s| s.id == id))
-}
-
-/// Whether an express carries urgent bytes past this subflow.
-pub(super) fn is_passed_by(now: Timestamp, id: SubflowId, subflows: &[Subflow]) -> bool {
-    let mut expresses = subflows.iter();
-    expresses.any(|s| passed_by(now, s, subflows) == Some(id))
 }
 
 /// The subflow that an express passes by, if it would deliver well before every regular one that
@@ -618,7 +610,6 @@ mod tests {
         subflows[0].give(ms(0), 0, 0..1_000_000);
         subflows[1].give(ms(0), 0, 1_000_000..2_000_000);
         assert_eq!(express_for(ms(0), &subflows), Some((2, SubflowId(2))));
-        assert!(!is_passed_by(ms(0), SubflowId(1), &subflows));
         // What is silent over one pipe says nothing about the other.
         subflows[0].health.probes = 1;
         assert_eq!(express_for(ms(0), &subflows), Some((2, SubflowId(2))));
@@ -660,7 +651,6 @@ mod tests {
         assert_eq!(express_for(ms(0), &subflows), None);
         subflows[0].give(ms(0), 0, 0..1_000_000);
         assert_eq!(express_for(ms(0), &subflows), Some((1, SubflowId(1))));
-        assert!(is_passed_by(ms(0), SubflowId(1), &subflows));
         // Not where the helper's regular subflow is silent, too.
         subflows[0].health.probes = 1;
         assert_eq!(express_for(ms(0), &subflows), None);

@@ -135,27 +135,6 @@ impl SendBuffer {
         (!range.is_empty()).then_some(range)
     }
 
-    /// As [`Self::take_retransmission`] for one subflow, the highest offset first: for a subflow
-    /// that delivers later than others.
-    pub(crate) fn take_last_retransmission(
-        &mut self,
-        max: u64,
-        on: SubflowId,
-    ) -> Option<Range<u64>> {
-        let i = (0..self.retransmit.len())
-            .filter(|&i| self.retransmit[i].origin != Some(on))
-            .max_by_key(|&i| self.retransmit[i].range.end)?;
-        let entry = &mut self.retransmit[i];
-        let start = entry.range.start.max(entry.range.end.saturating_sub(max));
-        let range = start..entry.range.end;
-        entry.range.end = start;
-        if entry.range.is_empty() {
-            self.retransmit.swap_remove(i);
-        }
-        self.retransmit_bytes -= range.end - range.start;
-        (!range.is_empty()).then_some(range)
-    }
-
     /// Asks for `range` to be sent again, except what is acknowledged. `origin` is the subflow
     /// that still carries it, if any. Returns how many bytes that are.
     pub(crate) fn retransmit(&mut self, range: Range<u64>, origin: Option<SubflowId>) -> u64 {
@@ -356,9 +335,8 @@ mod tests {
         s.ack(8..9);
         assert_eq!(s.retransmit_bytes(), 9);
         s.forget_origin(A);
-        assert_eq!(s.take_last_retransmission(3, A), Some(13..16));
         assert_eq!(s.take_retransmission(100, &[A]), Some(6..8));
-        assert_eq!(s.take_last_retransmission(100, A), Some(9..13));
+        assert_eq!(s.take_retransmission(100, &[A]), Some(9..16));
         assert_eq!(s.retransmit_bytes(), 0);
     }
 }
