@@ -15,6 +15,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("statistics", &[]),
     ("session", &["units"]),
     ("manager", &["session", "units"]),
+    ("l2", &["units"]),
     ("toml-text", &["units"]),
     ("policy", &["toml-text", "units"]),
     ("radio", &["plot", "units"]),
@@ -24,7 +25,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("capture", &["plot", "radio", "statistics", "units"]),
     ("systrace", &["plot", "statistics", "units"]),
-    ("net", &["units"]),
+    ("net", &["l2", "units"]),
     ("intercept", &[]),
     ("probe", &["plot", "statistics"]),
     (
@@ -70,6 +71,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &[
             "capture",
             "intercept",
+            "l2",
             "lab",
             "mpbond",
             "net",
@@ -89,12 +91,13 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const PROGRAMS: [&str; 2] = ["mpbond", "lab-cli"];
 
 /// No clock, no sockets, no async runtime.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "units",
     "plot",
     "statistics",
     "session",
     "manager",
+    "l2",
     "toml-text",
     "policy",
     "radio",
