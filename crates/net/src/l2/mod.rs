@@ -1,0 +1,18 @@
+//! The L2 pipe's sockets: a [`Channel`](mpbond_l2::Channel) over Ethernet frames of one interface.
+//!
+//! * [`FrameSocket`]: a packet socket for the frames of one channel, opened with CAP_NET_RAW, which
+//!   a daemon gives up afterwards.
+//! * [`Port`]: the channel with its socket, without an event loop.
+//! * [`L2Stream`]: the port as a stream of tokio.
+
+mod error;
+mod port;
+mod socket;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use error::OpenError;
+pub use port::{Next, Port, PortConfig};
+pub use socket::{FrameSocket, Mac, ParseMacError};
+pub use stream::L2Stream;

@@ -1,0 +1,217 @@
+//! Packet sockets (packet(7)).
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::str::FromStr;
+
+use mpbond_l2::ETHER_TYPE;
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{LinkAddr, bind};
+use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmmsg};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+
+use super::error::OpenError;
+
+/// Octets of an Ethernet header: both addresses and the EtherType.
+pub(super) const ETHERNET_BYTES: usize = 14;
+/// Requested size of the receive buffer; the administrator may allow less (`net.core.rmem_max`).
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// The kernel charges a frame of 1500 octets with up to 4 KiB, and doubles what is requested: an
+/// octet of payload takes up to four of the buffer.
+const BUFFER_PER_OCTET: usize = 4;
+/// ARPHRD_ETHER, also of WiFi.
+const ETHERNET: u16 = 1;
+
+/// Address of an interface.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Mac(pub [u8; 6]);
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is no address of an interface.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an Ethernet address is six octets, such as 02:00:5e:00:53:01")]
+pub struct ParseMacError;
+
+impl FromStr for Mac {
+    type Err = ParseMacError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split(':');
+        let mut octets = [0; 6];
+        for octet in &mut octets {
+            let part = parts.next().ok_or(ParseMacError)?;
+            let is_hex = part.bytes().all(|b| b.is_ascii_hexdigit());
+            if part.len() != 2 || !is_hex {
+                return Err(ParseMacError);
+            }
+            *octet = u8::from_str_radix(part, 16).map_err(|_| ParseMacError)?;
+        }
+        match parts.next() {
+            None => Ok(Self(octets)),
+            Some(_) => Err(ParseMacError),
+        }
+    }
+}
+
+/// A socket for the frames of one channel on one interface.
+#[derive(Debug)]
+pub struct FrameSocket {
+    socket: Socket,
+    interface: String,
+    address: Mac,
+}
+
+impl FrameSocket {
+    /// Opens a socket on the interface of this name.
+    ///
+    /// # Errors
+    /// The reason for which the pipe has to use TCP.
+    pub fn open(interface: &str, channel: u32) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::of(interface, error);
+        let link = link(interface)?;
+        let address = link.addr().unwrap_or_default();
+        // Frames that arrive before the socket is bound may be another interface's or another
+        // channel's. They are dropped by their tag.
+        let protocol = Protocol::from(i32::from(ETHER_TYPE.to_be()));
+        let kind = Type::RAW.nonblocking().cloexec();
+        let socket = Socket::new(Domain::PACKET, kind, Some(protocol)).map_err(failed)?;
+        socket.attach_filter(&filter(channel)).map_err(failed)?;
+        // The address has no protocol: that of the socket stays.
+        bind(socket.as_raw_fd(), &link).map_err(|e| failed(e.into()))?;
+        socket
+            .set_recv_buffer_size(RECEIVE_BUFFER_BYTES)
+            .map_err(failed)?;
+        Ok(Self {
+            socket,
+            interface: interface.to_owned(),
+            address: Mac(address),
+        })
+    }
+
+    /// Name that the interface had when the socket was opened.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Address of the interface.
+    pub fn address(&self) -> Mac {
+        self.address
+    }
+
+    /// Octets of a stream that the socket can hold until they are taken from it: no more may be
+    /// under way.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub fn window_bytes(&self) -> io::Result<u32> {
+        let window = self.socket.recv_buffer_size()? / BUFFER_PER_OCTET;
+        Ok(u32::try_from(window).unwrap_or(u32::MAX))
+    }
+
+    /// Another descriptor of the socket, for an event loop.
+    pub(super) fn try_clone(&self) -> io::Result<OwnedFd> {
+        self.socket.as_fd().try_clone_to_owned()
+    }
+
+    /// Takes a frame with its Ethernet header; returns its length.
+    pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        let (length, _) = recv(&self.socket, into, RecvFlags::DONTWAIT)?;
+        Ok(length)
+    }
+
+    /// Sends frames with their Ethernet headers by one call; returns the number of those that were
+    /// sent, at least one.
+    pub(super) fn send(&self, frames: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut none: Vec<_> = (frames.iter())
+            .map(|_| SendAncillaryBuffer::default())
+            .collect();
+        let mut messages: Vec<_> = (frames.iter().zip(&mut none))
+            .map(|(frame, none)| MMsgHdr::new(std::slice::from_ref(frame), none))
+            .collect();
+        Ok(sendmmsg(&self.socket, &mut messages, SendFlags::DONTWAIT)?)
+    }
+}
+
+impl AsFd for FrameSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for FrameSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Number and address of an interface.
+fn link(interface: &str) -> Result<LinkAddr, OpenError> {
+    let all = getifaddrs().map_err(|e| OpenError::of(interface, e.into()))?;
+    let mut of_name = all.filter(|i| i.interface_name == interface).peekable();
+    if of_name.peek().is_none() {
+        return Err(OpenError::NoInterface(interface.to_owned()));
+    }
+    let mut links = of_name.filter_map(|i| i.address?.as_link_addr().copied());
+    links
+        .find(|link| link.hatype() == ETHERNET && link.halen() == 6)
+        .ok_or_else(|| OpenError::NotEthernet(interface.to_owned()))
+}
+
+/// A filter that passes the frames of a channel, so that the others wake nobody up.
+fn filter(channel: u32) -> [SockFilter; 4] {
+    const LOAD_WORD_AT: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+    const JUMP_IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+    const CHANNEL_AT: u32 = ETHERNET_BYTES as u32 + 4;
+    [
+        SockFilter::new(LOAD_WORD_AT, 0, 0, CHANNEL_AT),
+        SockFilter::new(JUMP_IF_EQUAL, 0, 1, channel),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_they_are_written() {
+        let mac = Mac([2, 0, 0x5e, 0, 0x53, 0xff]);
+        assert_eq!(mac.to_string(), "02:00:5e:00:53:ff");
+        assert_eq!(mac.to_string().parse(), Ok(mac));
+        for bad in [
+            "",
+            "02:00:5e:00:53",
+            "02:00:5e:00:53:01:02",
+            "2:0:5e:0:53:1",
+            "+2:00:5e:00:53:01",
+            "02-00-5e-00-53-01",
+        ] {
+            assert_eq!(bad.parse::<Mac>(), Err(ParseMacError), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_interface_without_frames_is_an_error_of_one_line() {
+        let why = |name: &str| FrameSocket::open(name, 1).unwrap_err().to_string();
+        assert_eq!(why("no-such-link"), "there is no interface no-such-link");
+        assert_eq!(
+            why("lo"),
+            "lo is not an Ethernet or WiFi interface: its pipes use TCP"
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! Streams over veth interfaces, in network namespaces.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpbond_l2::{Key, Side};
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+use nix::sched::{CloneFlags, unshare};
+use rustix::thread::{CapabilitySet, capabilities, gettid, set_capabilities};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{FrameSocket, L2Stream, OpenError, PortConfig};
+
+const CHANNEL: u32 = 0xc0ff_ee01;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+fn stream(interface: &str, side: Side) -> L2Stream {
+    let socket = FrameSocket::open(interface, CHANNEL).unwrap();
+    let config = PortConfig {
+        channel: CHANNEL,
+        key: Key::from_bytes([5; 16]),
+        side,
+        mtu: 1500,
+        peer: match side {
+            // Of the interface `far`, by `veth`.
+            Side::Primary => Some("02:00:00:00:00:02".parse().unwrap()),
+            Side::Helper => None,
+        },
+    };
+    L2Stream::open(socket, config).unwrap()
+}
+
+fn octet(offset: u64) -> u8 {
+    (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// Writes known octets, and ends the stream.
+async fn write(stream: &mut L2Stream, bytes: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < bytes {
+        let count = (bytes - at).min(50_000);
+        let octets: Vec<u8> = (at..at + count).map(octet).collect();
+        stream.write_all(&octets).await?;
+        at += count;
+    }
+    stream.shutdown().await
+}
+
+/// Reads to the end, and checks every octet.
+async fn read(stream: &mut L2Stream) -> io::Result<u64> {
+    let mut into = vec![0; 50_000];
+    let mut at = 0;
+    loop {
+        let count = stream.read(&mut into).await?;
+        if count == 0 {
+            return Ok(at);
+        }
+        for (octet_read, offset) in into[..count].iter().zip(at..) {
+            assert_eq!(*octet_read, octet(offset), "{offset}");
+        }
+        at += count as u64;
+    }
+}
+
+/// Runs `work` on a thread in a network namespace of its own, to which the interface `far` is
+/// moved.
+fn elsewhere<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> thread::JoinHandle<R> {
+    let (ready, is_ready) = mpsc::channel();
+    let (moved, is_moved) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        ready.send(gettid().as_raw_nonzero()).unwrap();
+        is_moved.recv().unwrap();
+        sh("ip link set far up");
+        work()
+    });
+    let id = is_ready.recv().unwrap();
+    sh(&format!("ip link set far netns {id}"));
+    moved.send(()).unwrap();
+    thread
+}
+
+/// Adds a pair of interfaces, of which the second has the address of `far`.
+fn veth(near: &str, far: &str) {
+    sh(&format!("ip link add {near} type veth peer name {far}"));
+}
+
+fn pair() {
+    veth("near", "far");
+    sh("ip link set far address 02:00:00:00:00:02; ip link set near up");
+}
+
+/// Passes frames on between two interfaces until it is dropped. One in a hundred is lost, and one in
+/// fifty is followed by a copy in which an octet of the header differs.
+struct Switch {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<u64>>,
+}
+
+impl Switch {
+    fn start(interfaces: [&str; 2]) -> Self {
+        let sockets = interfaces.map(|name| FrameSocket::open(name, CHANNEL).unwrap());
+        let stop = Arc::new(AtomicBool::new(false));
+        let end = stop.clone();
+        let thread = thread::spawn(move || {
+            let (mut frames, mut lost) = (0_u64, 0);
+            let mut frame = [0; 2000];
+            while !end.load(Ordering::Relaxed) {
+                let mut idle = true;
+                for (from, to) in [(0, 1), (1, 0)] {
+                    while let Ok(length) = sockets[from].receive(&mut frame) {
+                        idle = false;
+                        frames += 1;
+                        if octet(frames) < 3 {
+                            lost += 1;
+                            continue;
+                        }
+                        let all = &mut frame[..length];
+                        // An overflow is one more loss.
+                        let _ = sockets[to].send(&[IoSlice::new(all)]);
+                        if frames % 50 == 0 {
+                            all[14 + (frames / 50 % 36) as usize] ^= 0x40;
+                            let _ = sockets[to].send(&[IoSlice::new(all)]);
+                        }
+                    }
+                }
+                if idle {
+                    thread::sleep(Duration::from_micros(100));
+                }
+            }
+            lost
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Number of frames that were lost.
+    fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+#[test]
+fn a_hundred_megabytes_arrive_over_a_loss_of_one_per_cent_and_forged_frames() {
+    play("-Urn", "l2::tests::role_of_a_transfer");
+}
+
+#[test]
+#[ignore = "a role, which the test above starts"]
+fn role_of_a_transfer() {
+    const BYTES: u64 = 100_000_000;
+    if !is_called_for() {
+        return;
+    }
+    veth("near", "one");
+    veth("two", "far");
+    sh("ip link set far address 02:00:00:00:00:02
+        for name in near one two; do ip link set $name up; done");
+    let switch = Switch::start(["one", "two"]);
+    let far = elsewhere(|| {
+        runtime().block_on(async {
+            let mut stream = stream("far", Side::Helper);
+            let read = read(&mut stream).await.unwrap();
+            write(&mut stream, 1_000_000).await.unwrap();
+            let refused = stream.refused();
+            drop(stream);
+            // The task ends after the stream.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            (read, refused)
+        })
+    });
+    let start = Instant::now();
+    runtime().block_on(async {
+        let mut stream = stream("near", Side::Primary);
+        write(&mut stream, BYTES).await.unwrap();
+        assert_eq!(read(&mut stream).await.unwrap(), 1_000_000);
+        let counts = stream.with_channel(|channel| channel.counts());
+        let share = counts.repeated as f64 / counts.frames as f64;
+        eprintln!("{BYTES} octets in {:?}, {counts:?}", start.elapsed());
+        assert!((0.008..0.05).contains(&share), "{share}");
+    });
+    let (read, refused) = far.join().unwrap();
+    assert_eq!(read, BYTES);
+    assert!(refused > 500, "{refused}");
+    let lost = switch.end();
+    assert!(lost > 500, "{lost}");
+}
+
+#[test]
+fn a_peer_that_dies_and_an_interface_that_goes_are_errors() {
+    play("-Urn", "l2::tests::role_of_failures");
+}
+
+#[test]
+#[ignore = "a role, which the test above starts"]
+fn role_of_failures() {
+    if !is_called_for() {
+        return;
+    }
+    // The peer ends without a word: its task dies with the runtime.
+    pair();
+    let (over, is_over) = mpsc::channel();
+    let far = elsewhere(move || {
+        let runtime = runtime();
+        runtime.block_on(async {
+            let mut stream = stream("far", Side::Helper);
+            stream.read_exact(&mut [0; 100_000]).await.unwrap();
+            // Without its end: the stream is not dropped before the task.
+            std::mem::forget(stream);
+        });
+        drop(runtime);
+        let died = Instant::now();
+        // The interface goes with this thread.
+        is_over.recv().unwrap();
+        died
+    });
+    let mut kind = runtime().block_on(async {
+        let mut stream = stream("near", Side::Primary);
+        write(&mut stream, 1_000_000_000).await.unwrap_err()
+    });
+    let noticed = Instant::now();
+    over.send(()).unwrap();
+    let took = noticed - far.join().unwrap();
+    assert_eq!(kind.kind(), io::ErrorKind::TimedOut, "{kind}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+
+    // The interface goes down.
+    sh("ip link del near 2>/dev/null || true");
+    pair();
+    let far = elsewhere(|| {
+        runtime().block_on(async {
+            let mut stream = stream("far", Side::Helper);
+            read(&mut stream).await.unwrap_err().kind()
+        })
+    });
+    kind = runtime().block_on(async {
+        let mut stream = stream("near", Side::Primary);
+        stream.write_all(&[octet(0); 1]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        sh("ip link set near down");
+        write(&mut stream, 1_000_000_000).await.unwrap_err()
+    });
+    assert_eq!(kind.kind(), io::ErrorKind::NetworkDown, "{kind}");
+    let text = kind.to_string();
+    assert!(text.starts_with("Ethernet frames on near: "), "{text}");
+    // Its end has lost the carrier and owes nothing: it is not told, as with TCP. It goes away.
+    sh("ip link del near");
+    assert_eq!(far.join().unwrap(), io::ErrorKind::NetworkDown);
+}
+
+#[test]
+fn a_smaller_mtu_in_the_middle_of_a_transfer_is_adopted() {
+    play("-Urn", "l2::tests::role_of_a_smaller_mtu");
+}
+
+#[test]
+#[ignore = "a role, which the test above starts"]
+fn role_of_a_smaller_mtu() {
+    const BYTES: u64 = 20_000_000;
+    if !is_called_for() {
+        return;
+    }
+    pair();
+    let far = elsewhere(|| {
+        runtime().block_on(async {
+            let mut stream = stream("far", Side::Helper);
+            let read = read(&mut stream).await.unwrap();
+            drop(stream);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            read
+        })
+    });
+    runtime().block_on(async {
+        let mut stream = stream("near", Side::Primary);
+        let octets: Vec<u8> = (0..BYTES).map(octet).collect();
+        let (first, rest) = octets.split_at(octets.len() / 2);
+        stream.write_all(first).await.unwrap();
+        sh("ip link set near mtu 1300");
+        stream.write_all(rest).await.unwrap();
+        stream.shutdown().await.unwrap();
+        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+        let counts = stream.with_channel(|channel| channel.counts());
+        assert!(counts.repeated > 0, "{counts:?}");
+    });
+    assert_eq!(far.join().unwrap(), BYTES);
+}
+
+#[test]
+fn without_the_capability_the_error_says_so() {
+    play("-Urn", "l2::tests::role_without_the_capability");
+}
+
+#[test]
+#[ignore = "a role, which the test above starts"]
+fn role_without_the_capability() {
+    if !is_called_for() {
+        return;
+    }
+    pair();
+    thread::spawn(|| {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(CapabilitySet::NET_RAW);
+        sets.permitted.remove(CapabilitySet::NET_RAW);
+        sets.inheritable.remove(CapabilitySet::NET_RAW);
+        set_capabilities(None, sets).unwrap();
+        let error = FrameSocket::open("near", CHANNEL).unwrap_err();
+        assert!(matches!(error, OpenError::NotPermitted(_)), "{error:?}");
+        assert_eq!(
+            error.to_string(),
+            "no Ethernet frames on near without CAP_NET_RAW: its pipes use TCP"
+        );
+    })
+    .join()
+    .unwrap();
+}
