@@ -19,7 +19,7 @@ pub use mutate::Mutations;
 
 use sessions::{hostile, pair};
 use targets::{
-    answers, captures, client_hello, config, fronts, links, look_up, policy, traces, wire,
+    answers, captures, client_hello, config, fronts, l2, links, look_up, policy, traces, wire,
 };
 
 /// A fuzz target.
@@ -75,6 +75,7 @@ pub const TARGETS: &[Target] = &[
     target("control", wire::control, 4 * KIB),
     target("opening", wire::opening, 64),
     target("pairing", wire::pairing, 256),
+    target("l2-frame", l2::l2_frame, 2 * KIB),
     own_bound("traffic", wire::traffic, 4 * KIB),
     target("tls-accept", wire::tls_accept, 4 * KIB),
     target("tls-connect", wire::tls_connect, 4 * KIB),

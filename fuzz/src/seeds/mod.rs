@@ -3,6 +3,7 @@
 
 mod answers;
 mod captures;
+mod l2;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -48,6 +49,9 @@ pub fn all() -> Vec<(&'static str, String, Vec<u8>)> {
     }
     for message in pairing_messages() {
         add("pairing", message.encode());
+    }
+    for octets in l2::calls() {
+        add("l2-frame", octets);
     }
     for octets in traffic() {
         add("traffic", octets);

@@ -6,6 +6,7 @@ pub mod captures;
 pub mod client_hello;
 pub mod config;
 pub mod fronts;
+pub mod l2;
 pub mod links;
 pub mod look_up;
 pub mod policy;
