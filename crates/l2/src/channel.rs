@@ -17,6 +17,9 @@ const SILENT_TIMEOUTS: u32 = 4;
 const SILENT_TRIES: u32 = 2;
 /// Time between questions to a peer that gives no credit: it may be gone.
 const PING_INTERVAL: Duration = Duration::from_millis(200);
+/// Time without a frame after which an end that owes nothing asks whether its peer is still there:
+/// it would not notice otherwise that the peer has gone, or given up with a RESET that was lost.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Smallest MTU: that of IPv4 (RFC 791).
 pub const MIN_MTU: u16 = 576;
 /// Largest window, and largest send buffer: 84 ms at 100 Mbit/s.
@@ -79,6 +82,8 @@ pub struct Channel {
     sender: Sender,
     receiver: Receiver,
     heard_at: Timestamp,
+    /// A frame has arrived.
+    is_open: bool,
     /// Beginning of the wait for any frame; `None` when none is due.
     owed_since: Option<Timestamp>,
     /// Time-outs since a frame arrived.
@@ -124,6 +129,7 @@ impl Channel {
             sender: Sender::new(usize::try_from(window).unwrap_or(usize::MAX)),
             receiver: Receiver::new(window),
             heard_at: now,
+            is_open: false,
             owed_since: opens.then_some(now),
             tries: 0,
             ping: if opens { Ping::Due(now) } else { Ping::None },
@@ -257,6 +263,7 @@ impl Channel {
 
     fn heard(&mut self, now: Timestamp) {
         self.heard_at = now;
+        self.is_open = true;
         self.tries = 0;
         self.owed_since = self.sender.owes().then_some(now);
         self.ping = Ping::None;
@@ -346,15 +353,22 @@ impl Channel {
             Ping::Due(at) => Some(at),
             Ping::Sent(at) => Some(at + self.sender.timeout()),
         };
+        let keep_alive = self.keep_alive_at();
         let over = self.done_at.map(|at| at + SILENCE);
         let timers = [
             self.sender.deadline(),
             self.receiver.deadline(),
             self.silent_at(),
             ping,
+            keep_alive,
             over,
         ];
         timers.into_iter().flatten().min()
+    }
+
+    fn keep_alive_at(&self) -> Option<Timestamp> {
+        let is_idle = self.is_open && self.ping == Ping::None && self.done_at.is_none();
+        is_idle.then(|| self.heard_at + KEEP_ALIVE)
     }
 
     fn silent_at(&self) -> Option<Timestamp> {
@@ -376,6 +390,9 @@ impl Channel {
         {
             self.ping = Ping::Due(now);
             self.tries += 1;
+        }
+        if self.keep_alive_at().is_some_and(|at| now >= at) {
+            self.ping = Ping::Due(now);
         }
         let failure = match self.silent_at() {
             Some(at) if now >= at => Some(Error::Silent),

@@ -16,7 +16,7 @@
 //!   due each 64 KiB or 25 ms, and at once at a gap.
 //! - **End**: each direction ends by itself (FIN), or the channel as a whole (RESET). A peer that
 //!   is silent for 300 ms while it owes an answer, or does not receive data, counts as gone: the
-//!   driver is to continue over TCP.
+//!   driver is to continue over TCP. After 30 s without a frame, an end asks.
 //!
 //! # Rate
 //!

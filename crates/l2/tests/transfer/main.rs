@@ -100,6 +100,21 @@ fn a_peer_that_falls_silent_is_given_up_after_300_ms() {
     }
 }
 
+#[test]
+fn an_end_that_only_receives_notices_after_30_s_that_its_peer_has_gone() {
+    let mut peers = Peers::new(Plan {
+        bytes: [0, 3_000_000],
+        ..plan(9)
+    });
+    peers.run_until(Duration::from_millis(10));
+    let at = peers.cut();
+    peers.run();
+    let (error, when) = peers.failure(0).unwrap();
+    assert_eq!(error, Error::Silent);
+    let took = when - at;
+    assert!((30_000..30_500).contains(&took.as_millis()), "{took:?}");
+}
+
 /// Small frames pass and large ones do not: an MTU on the way is smaller than that of both
 /// interfaces.
 #[test]

@@ -160,7 +160,7 @@ impl Peers {
                 self.stranger(n, &frame);
             }
             let end = &mut self.ends[n];
-            if end.channel.handle_frame(self.now, &frame).is_ok() {
+            if end.channel.handle_frame(self.now, &frame).is_ok() && end.failure.is_none() {
                 end.heard_at = self.now;
             }
         }
