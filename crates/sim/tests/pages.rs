@@ -118,6 +118,27 @@ fn a_page_does_not_wait_for_what_a_helper_holds() {
     }
 }
 
+/// A record of an object that goes into the helper's store arrives 12 s later. Whether an express
+/// takes it instead may depend on the instant: delays differ by fractions of a millisecond.
+#[test]
+fn no_part_of_a_page_stands_behind_what_a_helper_holds() {
+    let rates = (30.0, 3.0);
+    let alone = run(rates, 1, false).0[0];
+    for variant in 1..6 {
+        let mut scenario = scenario(rates);
+        scenario.exchanges = vec![Exchange::download(When::At(START), 1 << 40)];
+        scenario.visits = vec![Visit {
+            start: When::At(START + AHEAD),
+            program: page(),
+            class: StreamClass::Bulk,
+            stops: Some(0),
+        }];
+        let observed = World::new(scenario.varied(variant)).observe();
+        let took = observed.visits[0].took.unwrap_or(Duration::MAX);
+        assert!(took <= alone.mul_f64(2.75), "{variant}: {took:?}");
+    }
+}
+
 /// Somebody loads one page after the other. The last ones are hardly longer than alone.
 #[test]
 fn many_pages_do_not_stop_a_download() {

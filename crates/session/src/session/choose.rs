@@ -13,8 +13,9 @@ use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
 use crate::subflow::Subflow;
 use crate::{PathSet, SubflowId};
 
-/// Maximum queueing delay at a helper for delay-sensitive data and for copies of data that failed
-/// subflows owe. Bulk data waits as long as the buffer lasts.
+/// Maximum queueing delay at a helper for delay-sensitive data, for copies of data that failed
+/// subflows owe, and while a stream waits that goes before those whose bytes the helper holds. Bulk
+/// data waits as long as the buffer lasts.
 const INTERACTIVE_AHEAD: Duration = Duration::from_millis(200);
 
 /// Bound on what is given to a helper before its pipe has brought anything of what is owed now: the
@@ -56,6 +57,8 @@ pub(super) struct Selection {
 struct Bounds {
     /// A helper may hold no more than it passes on within this time.
     far: Option<Duration>,
+    /// The first rank that waits. Its bytes are not to stand behind those of later ranks.
+    first: usize,
     /// Queues are short for what may be sent next.
     short: bool,
 }
@@ -104,9 +107,15 @@ impl Session {
         let bounded = self.config.uses(Mechanism::InteractiveBound) && (interactive || rescues());
         let bound = bounded.then_some(INTERACTIVE_AHEAD);
         // In its turn a transfer has the queues that short exchanges have.
-        let has_turn = || self.transfer_has_turn(now, paths);
-        let short = !is_exchange && self.short_exchanges.is_recent(now) && !has_turn();
-        let bounds = Bounds { far: bound, short };
+        let ready = &self.streams.ready;
+        let due = ready.due_of(paths).zip(self.serves_apart(now));
+        let has_turn = due.is_some_and(|(due, from)| due >= from);
+        let short = !is_exchange && self.short_exchanges.is_recent(now) && !has_turn;
+        let bounds = Bounds {
+            far: bound,
+            first: ready.first_beside(paths).unwrap_or(TRANSFER),
+            short,
+        };
         self.fill_views(now, paths, passed_over, bounds, views);
         let decision = views.iter().any(|v| v.idle).then(|| {
             // Streams of other sets wait for the same subflows.
@@ -139,18 +148,6 @@ impl Session {
                 None
             }
         }
-    }
-
-    /// Whether short exchanges wait, and a transfer of these paths has its turn before them. What
-    /// an express is to carry past a helper's queue has its turn there.
-    fn transfer_has_turn(&self, now: Timestamp, paths: PathSet) -> bool {
-        let ready = &self.streams.ready;
-        let Some((due, from)) = ready.due_of(paths).zip(self.serves_apart(now)) else {
-            return false;
-        };
-        let is_passed = |s: &Subflow| passed_rank(s).is_some_and(|rank| due < rank);
-        let mut passed = reinject::passed(now, paths, &self.subflows);
-        due >= from && !(self.may_pass() && passed.any(is_passed))
     }
 
     /// Views of the subflows of these paths in the best tier for new data among them.
@@ -191,7 +188,11 @@ impl Session {
         let uses = |mechanism| self.config.uses(mechanism);
         let is_untried = uses(Mechanism::UntriedBound) && s.health.is_untried();
         let untried = is_untried.then_some(UNTRIED_AHEAD);
-        let bound = [bounds.far, untried].into_iter().flatten().min();
+        // An express takes them as soon as it can.
+        let goes_before = passed_rank(s).is_some_and(|rank| bounds.first < rank);
+        let passing = uses(Mechanism::InteractiveBound) && goes_before;
+        let passing = passing.then_some(INTERACTIVE_AHEAD);
+        let bound = [bounds.far, untried, passing].into_iter().flatten().min();
         s.tx.room > 0
             && if self.config.scheduler.fills_windows() {
                 !s.estimator.window_is_full(s.tx.octets)

@@ -406,17 +406,6 @@ pub(super) fn expresses_for(
     all.filter_map(move |(i, s)| Some((i, passed_by(now, s, subflows).filter(|_| takes(s))?)))
 }
 
-/// The subflows that expresses of these paths pass by, whether they take bytes now or not.
-pub(super) fn passed(
-    now: Timestamp,
-    paths: PathSet,
-    subflows: &[Subflow],
-) -> impl Iterator<Item = &Subflow> {
-    let expresses = subflows.iter().filter(move |s| paths.contains(s.path));
-    let ids = expresses.filter_map(move |s| passed_by(now, s, subflows));
-    ids.filter_map(|id| subflows.iter().find(|s| s.id == id))
-}
-
 /// The subflow that an express passes by, if it would deliver well before every regular one that
 /// works.
 fn passed_by(now: Timestamp, express: &Subflow, subflows: &[Subflow]) -> Option<SubflowId> {
@@ -619,9 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn each_express_passes_by_its_own_helper_for_streams_of_its_path() {
-        let number = |n| crate::PathNumber::new(n).unwrap();
-        let set = |n| PathSet::of([number(n)]).unwrap();
+    fn each_express_passes_by_its_own_helper() {
         let mut subflows = Subflows::new();
         for (id, helper, role) in [
             (1, 0, Role::Regular),
@@ -629,18 +616,13 @@ mod tests {
             (3, 0, Role::Express),
             (4, 1, Role::Express),
         ] {
-            let mut subflow = Subflow::for_test(id, Some(helper), role);
-            subflow.path = Some(number(u64::from(helper)));
-            subflows.add(subflow);
+            subflows.add(Subflow::for_test(id, Some(helper), role));
         }
         for i in 0..2 {
             subflows[i].give(ms(0), 0, 0..1_000_000);
         }
         let all = expresses_for(ms(0), &subflows);
         assert!(all.eq([(2, SubflowId(1)), (3, SubflowId(2))]));
-        let passed = |paths| passed(ms(0), paths, &subflows).map(|s| s.id.0);
-        assert!(passed(PathSet::ALL).eq([1, 2]));
-        assert!(passed(set(1)).eq([2]) && passed(set(2)).eq([]));
     }
 
     #[test]

@@ -180,6 +180,27 @@ fn a_stream_of_an_earlier_rank_goes_on_an_express_as_long_as_it_is_one() {
 
 /// The same towards the proxy. The HS-Path is the slower hop, and the helper holds bytes of an
 /// upload.
+/// Acknowledgements over the pipe may be late just when a message is to be sent: for as long, no
+/// express passes the pipe's other subflow.
+#[test]
+fn what_no_express_takes_now_is_not_put_behind_what_the_helper_holds() {
+    let (mut p, express, before) = helper_that_runs_ahead(5.0);
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let limit = p.now + Duration::from_secs(5);
+    p.run(limit, |p| p.opened().contains(&id));
+    p.server().subflows[0].health.probes = 1;
+    let asked = p.now;
+    p.server().write(id, pattern(2_048));
+    p.server().finish(id);
+    p.run(limit, |p| {
+        p.client_got.get(&id).is_some_and(|g| g.1.is_some())
+    });
+    let took = p.now.since(asked);
+    assert!(took < Duration::from_millis(400), "{took:?}");
+    assert_eq!(sent(&mut p, express).0 - before, 2_048);
+}
+
 #[test]
 fn a_short_upload_passes_a_long_one_at_a_helper() {
     let took = |with_express: bool| {
