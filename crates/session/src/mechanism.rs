@@ -26,8 +26,6 @@ pub enum Mechanism {
     AwakeRadio,
     /// Rates of arrival that the far end measures.
     ArrivalRate,
-    /// The round trip of the hello as that of the far hop, until a helper reports.
-    HelloRtt,
     /// Probes of silent subflows.
     Probing,
     /// New data keeps away from a subflow that was probed four times.
@@ -56,7 +54,7 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 20] = [
         Self::Deferral,
         Self::NearBound,
         Self::InteractiveBound,
@@ -65,7 +63,6 @@ impl Mechanism {
         Self::LeftToFastest,
         Self::AwakeRadio,
         Self::ArrivalRate,
-        Self::HelloRtt,
         Self::Probing,
         Self::Avoidance,
         Self::PotentialFailure,
@@ -91,7 +88,6 @@ impl Mechanism {
             Self::LeftToFastest => "left-to-fastest",
             Self::AwakeRadio => "awake-radio",
             Self::ArrivalRate => "arrival-rate",
-            Self::HelloRtt => "hello-rtt",
             Self::Probing => "probing",
             Self::Avoidance => "avoidance",
             Self::PotentialFailure => "potential-failure",

@@ -15,8 +15,7 @@ const WORLDS: std::ops::Range<u64> = 1_001..1_120;
 fn scenarios() -> impl Iterator<Item = Scenario> {
     let rows = rows::all().into_iter();
     let rows = rows.filter(|row| row.kind != "direct").step_by(3);
-    [beside_a_transfer(), before_any_report()]
-        .into_iter()
+    std::iter::once(beside_a_transfer())
         .chain(WORLDS.map(Scenario::random))
         .chain(rows.map(|row| row.scenario))
 }
@@ -41,13 +40,6 @@ fn beside_a_transfer() -> Scenario {
         ..Exchange::download(When::At(start), 48)
     });
     scenario
-}
-
-/// A helper with a fast pipe and a slow link, in a session that is opened for the upload.
-fn before_any_report() -> Scenario {
-    let ms = Duration::from_millis;
-    let links = Scenario::bonded(1.0, &[(1.0, 100.0)], ms(80), ms(2));
-    links.measuring(Before::Cold, Direction::Up, 512 << 10)
 }
 
 /// What happened: when the world ended, and what each end sent.

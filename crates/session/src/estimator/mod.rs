@@ -1,9 +1,9 @@
 //! Estimates of a subflow at its sender: bytes on the way, throughput and delay of each hop.
 //!
-//! Facts come from four places: the kernel's view of the near hop ([`PathInfo`], from TCP_INFO),
-//! the far end's ACKs (counts, rates of arrival), reports of the helper on the hop that only it
-//! can see ([`FarReport`]), and, until it reports, the round-trip time of the hello. Each has an
-//! age; between facts an estimate is extrapolated by the throughput (ADR 0007).
+//! Facts come from three places: the kernel's view of the near hop ([`PathInfo`], from TCP_INFO),
+//! the far end's ACKs (counts, rates of arrival), and reports of the helper on the hop that only it
+//! can see ([`FarReport`]). Each has an age; between facts an estimate is extrapolated by the
+//! throughput (ADR 0007).
 
 mod average;
 mod carried;
@@ -81,10 +81,6 @@ const PACE_LASTS: Duration = Duration::from_millis(500);
 /// Maximum age of an estimate that is used.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
-/// Bound on a round-trip time that the answer to a hello has shown: a hello that TCP had to send
-/// again, in seconds, says nothing about the path.
-const MAX_HELLO_RTT: Duration = Duration::from_millis(500);
-
 /// Throughput in bytes per second before the first fact. It only orders paths of which nothing is
 /// known.
 const FIRST_GUESS: f64 = 125_000.0;
@@ -134,8 +130,6 @@ pub(crate) struct Estimator {
     level: Option<Level>,
     /// Least round-trip time of the far hop; what waits in its queue is counted in bytes.
     far_rtt: Option<Duration>,
-    /// Round-trip time over all hops, by the answer to the hello: until the helper reports.
-    hello_rtt: Option<Duration>,
     /// `bytes_arrived` over the last third of a second, to compare with counts of that age.
     history: VecDeque<(Timestamp, u64)>,
     last: Option<Reading>,
@@ -209,13 +203,6 @@ impl Estimator {
             if measured || sample > known {
                 Average::update(&mut self.near, now, sample);
             }
-        }
-    }
-
-    /// The hello was answered after this time.
-    pub(crate) fn on_answer(&mut self, rtt: Duration) {
-        if self.through_helper && !self.by_reports {
-            self.hello_rtt = Some(rtt.min(MAX_HELLO_RTT));
         }
     }
 
@@ -350,13 +337,9 @@ impl Estimator {
         self.pace.as_ref().is_some_and(is_new) || (near && far)
     }
 
-    /// Round-trip time of the far hop, until a report by the hello's answer; zero if not known.
-    fn far_rtt_or_hello(&self) -> Duration {
-        let first = || {
-            self.hello_rtt
-                .map(|all| all.saturating_sub(self.near_owd() * 2))
-        };
-        self.far_rtt.or_else(first).unwrap_or_default()
+    /// Round-trip time of the far hop; zero until the helper reports.
+    fn far_rtt(&self) -> Duration {
+        self.far_rtt.unwrap_or_default()
     }
 
     pub(crate) fn near_throughput(&self, now: Timestamp) -> BitRate {
@@ -368,7 +351,7 @@ impl Estimator {
         Hop {
             // Unknown: no slower than the near hop until a backlog shows otherwise.
             throughput: self.far_known(now).unwrap_or(near.throughput),
-            one_way_delay: self.far_rtt_or_hello().as_secs_f64() / 2.0,
+            one_way_delay: self.far_rtt().as_secs_f64() / 2.0,
         }
     }
 
@@ -467,12 +450,12 @@ impl Estimator {
 
     /// One-way delay over all hops.
     pub(crate) fn one_way_delay(&self) -> Duration {
-        self.near_owd() + self.far_rtt_or_hello() / 2
+        self.near_owd() + self.far_rtt() / 2
     }
 
     /// Round-trip time over all hops, with today's queues.
     pub(crate) fn rtt(&self) -> Duration {
-        self.path.srtt + self.far_rtt_or_hello()
+        self.path.srtt + self.far_rtt()
     }
 
     /// Whether more is on its way over the near hop than it can use: it takes no more for now, so

@@ -51,33 +51,6 @@ fn first_estimate_is_cwnd_over_rtt() {
 }
 
 #[test]
-fn the_far_hop_has_the_delay_that_the_hello_showed_until_a_report() {
-    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
-    e.on_path(ms(0), info(0, MB));
-    assert_eq!(e.one_way_delay(), Duration::from_millis(25));
-    e.on_answer(Duration::from_millis(80));
-    assert_eq!(e.one_way_delay(), Duration::from_millis(40));
-    e.on_far_report(
-        ms(100),
-        FarReport {
-            rtt: Duration::from_millis(36),
-            ..FarReport::default()
-        },
-    );
-    assert_eq!(e.one_way_delay(), Duration::from_millis(43));
-    // A hello that was sent again.
-    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
-    e.on_path(ms(0), info(0, MB));
-    e.on_answer(Duration::from_secs(3));
-    assert_eq!(e.one_way_delay(), Duration::from_millis(250));
-    // Published rules know the far hop by reports alone.
-    let mut e = Estimator::new(true, FeedbackRule::FixedAlways);
-    e.on_path(ms(0), info(0, MB));
-    e.on_answer(Duration::from_millis(80));
-    assert_eq!(e.one_way_delay(), Duration::from_millis(25));
-}
-
-#[test]
 fn app_limited_samples_only_raise() {
     let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
     e.on_path(ms(0), info(0, MB));

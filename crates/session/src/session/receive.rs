@@ -7,7 +7,6 @@ use super::Session;
 use super::error::SubflowError;
 use super::event::Event;
 use crate::handshake::SessionKey;
-use crate::mechanism::Mechanism;
 use crate::stream::{RecvError, Stream};
 use crate::subflow::{Phase, Subflow};
 use crate::treatment::Treatment;
@@ -113,9 +112,7 @@ impl Session {
             Phase::SendHello(_) | Phase::Up => false,
         };
         match frame {
-            Frame::MpOk { .. } | Frame::MpJoinOk { .. } if awaits => {
-                self.take_answer(now, id, frame)
-            }
+            Frame::MpOk { .. } | Frame::MpJoinOk { .. } if awaits => self.take_answer(id, frame),
             Frame::Close { code, reason } => Err(SubflowError {
                 code,
                 reason,
@@ -233,12 +230,7 @@ impl Session {
     }
 
     /// The proxy's answer to our hello.
-    fn take_answer(
-        &mut self,
-        now: Timestamp,
-        id: SubflowId,
-        frame: Frame,
-    ) -> Result<(), SubflowError> {
+    fn take_answer(&mut self, id: SubflowId, frame: Frame) -> Result<(), SubflowError> {
         let unexpected = |what: &str| Err(SubflowError::ours(CloseCode::UnexpectedFrame, what));
         let Some(i) = self.subflows.index(id) else {
             return Ok(());
@@ -290,11 +282,6 @@ impl Session {
         }
         let s = &mut self.subflows[i];
         s.phase = Phase::Up;
-        if let Some(at) = s.hello_at
-            && self.config.uses(Mechanism::HelloRtt)
-        {
-            s.estimator.on_answer(now.since(at));
-        }
         self.paths_changed();
         self.events.push_back(Event::SubflowUp(id));
         Ok(())

@@ -1,10 +1,6 @@
-//! Helpers: relays between pipes and HS-Paths, and their reports.
-
-use mpbond_manager::LinkId;
+//! Helpers: relays between pipes and HS-Paths.
 
 use super::World;
-use super::host::far_report;
-use super::net::Report;
 use super::sockets::{endpoint_config, helper_config};
 use crate::tcp::{Config, End, State};
 
@@ -45,47 +41,11 @@ impl World {
             if relay.handle(pipe_socket, hs_socket) {
                 moved = true;
                 let taken = relay.backward_taken_bytes();
-                if taken > line.downlink_bytes {
-                    line.downlink_bytes = taken;
-                    line.downlink_at = Some(self.now);
-                }
+                line.reporting.note_downlink(self.now, taken);
                 self.net.push(self.now, line.first, End::B);
                 self.net.push(self.now, hs, End::A);
             }
-            self.report(l);
         }
         moved
-    }
-
-    /// A helper reports while data flows.
-    fn report(&mut self, l: usize) {
-        let line = &mut self.lines[l];
-        let relayed = line.relayed_bytes();
-        if relayed == line.reported_bytes || self.now < line.report_at {
-            return;
-        }
-        line.reported_bytes = relayed;
-        line.report_at = self.now + self.scenario.report_every;
-        line.reports += 1;
-        let (Some(relay), Some(hs), Some(request)) =
-            (&line.relay, line.second, line.attempt.request)
-        else {
-            return;
-        };
-        let pipe = self.net.socket(line.first, End::B);
-        let hs = self.net.socket(hs, End::A);
-        let reported = |measured| self.scenario.false_reports.unwrap_or(measured);
-        let of_pipe = far_report(&pipe.info(), relay.backward_level_bytes(pipe, hs));
-        let of_hs = far_report(&hs.info(), relay.forward_level_bytes(pipe, hs));
-        let report = Report {
-            link: LinkId(line.route),
-            request,
-            number: line.reports,
-            pipe: reported(of_pipe),
-            hs: reported(of_hs),
-            downlink: line.downlink_at.map(|at| self.now.since(at)),
-        };
-        let link = self.scenario.routes[line.route].links[0];
-        self.net.send_report(self.now, link, report);
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use mpbond_manager::{LinkId, Manager, Rejoin, Target};
 use mpbond_session::{
-    CloseCode, FarReport, Hello, Role, Session, SessionConfig, SubflowId, SubflowSetup, parse_hello,
+    CloseCode, Hello, Role, Session, SessionConfig, SubflowId, SubflowSetup, parse_hello,
 };
-use mpbond_units::{BitRate, Timestamp};
+use mpbond_units::Timestamp;
 
 use super::app::Running;
 use super::line::{
@@ -15,7 +15,7 @@ use super::line::{
 };
 use super::net::{Net, Report};
 use super::scenario::Exchange;
-use crate::tcp::{Info, State};
+use crate::tcp::State;
 
 /// End of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -530,18 +530,5 @@ fn setup(line: usize, io: &Io, of: SubflowSetup) -> SubflowSetup {
         rx_octets: io.rx_octets,
         record_overhead: RECORD_OVERHEAD,
         ..of
-    }
-}
-
-/// A helper's report on a hop on which it sends.
-pub(super) fn far_report(info: &Info, level_bytes: u64) -> FarReport {
-    let measured = info.delivery_rate.filter(|_| !info.app_limited);
-    let window = || Some(BitRate::over(info.cwnd_bytes, info.srtt?));
-    FarReport {
-        throughput: measured.or_else(window).unwrap_or_default(),
-        rtt: info.min_rtt.or(info.srtt).unwrap_or_default(),
-        level_bytes,
-        age: Duration::ZERO,
-        sojourn: None,
     }
 }

@@ -8,6 +8,7 @@ use mpbond_manager::{DialId, RequestId};
 use mpbond_session::{PathInfo, SubflowId, driving};
 use mpbond_units::{BitRate, Timestamp};
 
+use super::reports::Reporting;
 use crate::relay::Relay;
 use crate::tcp::{End, Info, Socket};
 
@@ -242,14 +243,7 @@ pub(super) struct Line {
     pub(super) dialled: Timestamp,
     /// When TCP's handshake was done at the primary.
     pub(super) established: Option<Timestamp>,
-    /// Time of the helper's next report while data flows, and bytes relayed at the last one.
-    pub(super) report_at: Timestamp,
-    pub(super) reported_bytes: u64,
-    /// Reports sent so far.
-    pub(super) reports: u64,
-    /// Bytes received from the HS-Path, and when that number last grew.
-    pub(super) downlink_bytes: u64,
-    pub(super) downlink_at: Option<Timestamp>,
+    pub(super) reporting: Reporting,
 }
 
 impl Line {
@@ -274,11 +268,7 @@ impl Line {
             subflow: None,
             dialled: now,
             established: None,
-            report_at: now,
-            reported_bytes: 0,
-            reports: 0,
-            downlink_bytes: 0,
-            downlink_at: None,
+            reporting: Reporting::default(),
         }
     }
 

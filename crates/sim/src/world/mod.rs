@@ -7,7 +7,8 @@
 //!
 //! The driver between session and sockets follows that of the daemons: records have the size of
 //! TLS records, a socket gets more only when its unsent queue is short, the kernel's view of a path
-//! is read at most once per millisecond, helpers report every 100 ms while data flows.
+//! is read at most once per millisecond, helpers report every 100 ms while data flows and for half a
+//! second after.
 //!
 //! A running world checks that every byte arrives once and in order, that both ends learn how each
 //! stream ended, that windows and memory limits hold, that time advances, and that new bytes arrive
@@ -45,6 +46,7 @@ mod net;
 mod outcome;
 mod plain;
 mod random;
+mod reports;
 mod results;
 mod rounds;
 mod scenario;
@@ -113,6 +115,8 @@ pub struct World {
     net: Net,
     lines: Vec<Line>,
     live: Vec<usize>,
+    /// By route: the earliest instant of its helper's next reports.
+    report_at: Vec<Timestamp>,
     /// By route: when the primary's interface comes up, while it is down.
     up_at: Vec<Option<Timestamp>>,
     /// By route: how often the primary's address has changed.
@@ -168,6 +172,7 @@ impl World {
             net: Net::new(&scenario.links, scenario.seed, scenario.keeps_log),
             lines: Vec::new(),
             live: Vec::new(),
+            report_at: vec![Timestamp::ZERO; scenario.routes.len()],
             up_at: scenario.routes.iter().map(up).collect(),
             moves: vec![0; scenario.routes.len()],
             manager: first_manager(&scenario),
@@ -268,6 +273,7 @@ impl World {
         loop {
             self.net.handle(self.now);
             let mut moved = self.relay();
+            self.report();
             let reports = match self.hosts[0].is_frozen(self.now) {
                 true => Vec::new(),
                 false => self.net.take_reports(),
@@ -381,6 +387,7 @@ impl World {
         self.net
             .next_event()
             .into_iter()
+            .chain(self.next_report())
             .chain(hosts)
             .chain(self.severed.iter().map(|(_, at)| *at))
             .chain(ups)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use mpbond_manager::{REPORT_EVERY, WORTH_OPENING, WithoutProxy};
+use mpbond_manager::{WORTH_OPENING, WithoutProxy};
 use mpbond_session::{FarReport, HelperId, Mechanism, SchedulerKind, SessionConfig, StreamClass};
 use mpbond_units::BitRate;
 
@@ -29,8 +29,6 @@ pub struct Scenario {
     pub relay_bound_bytes: u64,
     /// Queueing delay at a helper from which an express is opened; `None` opens none.
     pub express_at: Option<Duration>,
-    /// Interval of a helper's reports while data moves.
-    pub report_every: Duration,
     /// Reports of all helpers on both hops, instead of the truth.
     pub false_reports: Option<FarReport>,
     /// Handling of new connections while no path to the proxy works. The way past the proxy is not
@@ -390,7 +388,6 @@ impl Scenario {
             routes,
             relay_bound_bytes: 4 << 20,
             express_at: Some(WORTH_OPENING),
-            report_every: REPORT_EVERY,
             false_reports: None,
             without_proxy: WithoutProxy::Refuse,
             exchanges: Vec::new(),

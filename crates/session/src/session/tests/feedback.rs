@@ -156,6 +156,11 @@ fn reports_travel_where_the_published_rules_say() {
 #[test]
 fn a_stream_opens_over_the_direct_path() {
     let (mut p, _, helper) = joined(SessionConfig::default());
+    let report = FarReport {
+        rtt: Duration::from_millis(50),
+        ..FarReport::default()
+    };
+    p.client.handle_far_report(p.now, helper, report);
     download(&mut p, 1 << 20, 10_000);
     let pause = p.now + Duration::from_secs(5);
     p.run(pause, |_| false);

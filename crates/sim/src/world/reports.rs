@@ -1,0 +1,131 @@
+//! Helpers' reports on their relays. As in the daemon, all relays of a helper are reported on at the
+//! same instants, each while it moves bytes and for [`QUIET`] after; the first byte after a rest is
+//! reported at once. The sojourn time of bytes is not simulated.
+
+use std::time::Duration;
+
+use mpbond_manager::{LinkId, REPORT_EVERY};
+use mpbond_session::FarReport;
+use mpbond_units::{BitRate, Timestamp};
+
+use super::World;
+use super::net::Report;
+use crate::tcp::{End, Info, State};
+
+/// Time without a relayed byte after which a relay is no longer reported on, as in the daemon
+/// (`mpbond::helper::control`).
+const QUIET: Duration = Duration::from_millis(500);
+
+/// What a helper knows of one relay for its reports.
+#[derive(Debug, Default)]
+pub(super) struct Reporting {
+    /// Reports sent so far.
+    number: u64,
+    /// Bytes relayed when the helper last looked, and when it last found more than before.
+    relayed_bytes: u64,
+    moved: Option<Timestamp>,
+    /// Bytes received from the HS-Path, and when that number last grew.
+    downlink_bytes: u64,
+    downlink_at: Option<Timestamp>,
+}
+
+impl Reporting {
+    /// So many bytes have been received from the HS-Path.
+    pub(super) fn note_downlink(&mut self, now: Timestamp, bytes: u64) {
+        if bytes > self.downlink_bytes {
+            self.downlink_bytes = bytes;
+            self.downlink_at = Some(now);
+        }
+    }
+
+    /// Whether a report would be sent at an instant, if so many bytes have been relayed by then.
+    fn is_due(&self, at: Timestamp, relayed_bytes: u64) -> bool {
+        let moved_lately = |moved| at.since(moved) < QUIET;
+        relayed_bytes != self.relayed_bytes || self.moved.is_some_and(moved_lately)
+    }
+
+    fn look(&mut self, now: Timestamp, relayed_bytes: u64) {
+        if relayed_bytes != self.relayed_bytes {
+            self.relayed_bytes = relayed_bytes;
+            self.moved = Some(now);
+        }
+    }
+}
+
+impl World {
+    /// Sends the reports that are due.
+    pub(super) fn report(&mut self) {
+        for route in 0..self.report_at.len() {
+            if self.report_at[route] > self.now {
+                continue;
+            }
+            for i in 0..self.live.len() {
+                let l = self.live[i];
+                if self.lines[l].route == route && self.is_report_due(self.now, l) {
+                    self.report_at[route] = self.now + REPORT_EVERY;
+                    self.report_on(l);
+                }
+            }
+        }
+    }
+
+    /// When the next report is due, if nothing moves before.
+    pub(super) fn next_report(&self) -> Option<Timestamp> {
+        let due = self.live.iter().filter_map(|&l| {
+            let at = self.report_at[self.lines[l].route];
+            self.is_report_due(at, l).then_some(at)
+        });
+        due.min()
+    }
+
+    fn is_report_due(&self, at: Timestamp, l: usize) -> bool {
+        let line = &self.lines[l];
+        let (Some(hs), Some(_)) = (line.second, line.attempt.request) else {
+            return false;
+        };
+        let ends = [(line.first, End::B), (hs, End::A)];
+        let runs = |(conn, end)| self.net.socket(conn, end).state() != State::Reset;
+        line.reporting.is_due(at, line.relayed_bytes()) && ends.into_iter().all(runs)
+    }
+
+    fn report_on(&mut self, l: usize) {
+        let line = &mut self.lines[l];
+        let relayed_bytes = line.relayed_bytes();
+        let (Some(relay), Some(hs), Some(request)) =
+            (&line.relay, line.second, line.attempt.request)
+        else {
+            return;
+        };
+        let reporting = &mut line.reporting;
+        reporting.look(self.now, relayed_bytes);
+        reporting.number += 1;
+        let pipe = self.net.socket(line.first, End::B);
+        let hs = self.net.socket(hs, End::A);
+        let reported = |measured| self.scenario.false_reports.unwrap_or(measured);
+        let of_pipe = far_report(&pipe.info(), relay.backward_level_bytes(pipe, hs));
+        let of_hs = far_report(&hs.info(), relay.forward_level_bytes(pipe, hs));
+        let report = Report {
+            link: LinkId(line.route),
+            request,
+            number: reporting.number,
+            pipe: reported(of_pipe),
+            hs: reported(of_hs),
+            downlink: reporting.downlink_at.map(|at| self.now.since(at)),
+        };
+        let link = self.scenario.routes[line.route].links[0];
+        self.net.send_report(self.now, link, report);
+    }
+}
+
+/// A helper's report on a hop on which it sends.
+fn far_report(info: &Info, level_bytes: u64) -> FarReport {
+    let measured = info.delivery_rate.filter(|_| !info.app_limited);
+    let window = || Some(BitRate::over(info.cwnd_bytes, info.srtt?));
+    FarReport {
+        throughput: measured.or_else(window).unwrap_or_default(),
+        rtt: info.min_rtt.or(info.srtt).unwrap_or_default(),
+        level_bytes,
+        age: Duration::ZERO,
+        sojourn: None,
+    }
+}
