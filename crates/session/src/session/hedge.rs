@@ -77,6 +77,8 @@ impl Reinjection {
 
 #[cfg(test)]
 mod tests {
+    use mpbond_units::BitRate;
+
     use super::*;
     use crate::config::ReinjectionConfig;
     use crate::session::streams::Streams;
@@ -140,6 +142,25 @@ mod tests {
         // What arrives sooner than a copy could is not copied.
         assert_eq!(hedged(true, 0, 10_000, 250_000), 0);
         assert_eq!(hedged(true, 160, 200_000, 250_000), 0);
+    }
+
+    #[test]
+    fn a_path_that_has_become_slower_is_late_before_an_acknowledgement_is_overdue() {
+        let mut s = Subflow::for_test(1, None, Role::Regular);
+        let path = PathInfo {
+            bytes_arrived: 1,
+            ..*s.estimator.path()
+        };
+        s.estimator.on_path(ms(0), path);
+        s.give(ms(0), 0, 0..200_000);
+        assert_eq!(s.remaining(ms(150)).as_millis(), 50);
+        let path = PathInfo {
+            bytes_arrived: 20_000,
+            delivery_rate: BitRate::from_bytes_per_sec(1e5),
+            ..path
+        };
+        s.estimator.on_path(ms(150), path);
+        assert!(s.remaining(ms(150)) > Duration::from_millis(300));
     }
 
     #[test]

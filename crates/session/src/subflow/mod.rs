@@ -227,15 +227,16 @@ impl Subflow {
         self.works() && self.is_regular() && self.sent.useful_bytes() > 0
     }
 
-    /// Time until the last owed byte arrives: as predicted when it was written; longer where an
-    /// acknowledgement is overdue. Where no rate was known then, as long as it has taken already.
+    /// Time until the last owed byte arrives: as predicted when it was written; longer where that is
+    /// so by today's estimates, or where an acknowledgement is overdue. Where no rate is known, as
+    /// long as it has taken already.
     pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         let Some((at, due)) = self.sent.youngest() else {
             return Duration::ZERO;
         };
         let acked_by = due + self.estimator.one_way_delay() + ACK_TIME;
         let waited = match self.estimator.rate_is_known(now) {
-            true => now.since(acked_by),
+            true => now.since(acked_by).max(self.pad(now)),
             false => now.since(at),
         };
         due.since(now).max(waited)
