@@ -57,8 +57,6 @@ pub(super) struct Selection {
 struct Bounds {
     /// A helper may hold no more than it passes on within this time.
     far: Option<Duration>,
-    /// The first rank that waits. Its bytes are not to stand behind those of later ranks.
-    first: usize,
     /// Queues are short for what may be sent next.
     short: bool,
 }
@@ -111,11 +109,7 @@ impl Session {
         let due = ready.due_of(paths).zip(self.serves_apart(now));
         let has_turn = due.is_some_and(|(due, from)| due >= from);
         let short = !is_exchange && self.short_exchanges.is_recent(now) && !has_turn;
-        let bounds = Bounds {
-            far: bound,
-            first: ready.first_beside(paths).unwrap_or(TRANSFER),
-            short,
-        };
+        let bounds = Bounds { far: bound, short };
         self.fill_views(now, paths, passed_over, bounds, views);
         let decision = views.iter().any(|v| v.idle).then(|| {
             // Streams of other sets wait for the same subflows.
@@ -188,9 +182,11 @@ impl Session {
         let uses = |mechanism| self.config.uses(mechanism);
         let is_untried = uses(Mechanism::UntriedBound) && s.health.is_untried();
         let untried = is_untried.then_some(UNTRIED_AHEAD);
-        // An express takes them as soon as it can.
-        let goes_before = passed_rank(s).is_some_and(|rank| bounds.first < rank);
-        let passing = uses(Mechanism::InteractiveBound) && goes_before;
+        // Bytes that wait here go on an express, or are sent as soon as they may be; behind what the
+        // helper holds they would wait for all of it.
+        let ready = &self.streams.ready;
+        let goes_before = |rank| ready.waits_before_on(rank, s.path);
+        let passing = uses(Mechanism::InteractiveBound) && passed_rank(s).is_some_and(goes_before);
         let passing = passing.then_some(INTERACTIVE_AHEAD);
         let bound = [bounds.far, untried, passing].into_iter().flatten().min();
         s.tx.room > 0

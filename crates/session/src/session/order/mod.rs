@@ -353,13 +353,6 @@ impl Order {
         (0..RANKS).any(|rank| ranks >> rank & 1 != 0 && is_delay_sensitive(rank))
     }
 
-    /// The first rank in which streams wait that may use some of these paths.
-    pub(super) fn first_beside(&self, paths: PathSet) -> Option<usize> {
-        let ranks = self.open_beside(paths);
-        let ranks = ranks.fold(0, |ranks, group| ranks | group.waiting());
-        (0..RANKS).find(|rank| ranks >> rank & 1 != 0)
-    }
-
     /// Whether streams of ranks before this one wait.
     pub(super) fn waits_before(&self, rank: usize) -> bool {
         self.waiting().next().is_some_and(|first| first < rank)

@@ -178,8 +178,6 @@ fn a_stream_of_an_earlier_rank_goes_on_an_express_as_long_as_it_is_one() {
     assert!(rest.is_some_and(|rest| rest < 20 << 10), "{carried}");
 }
 
-/// The same towards the proxy. The HS-Path is the slower hop, and the helper holds bytes of an
-/// upload.
 /// Acknowledgements over the pipe may be late just when a message is to be sent: for as long, no
 /// express passes the pipe's other subflow.
 #[test]
@@ -201,6 +199,8 @@ fn what_no_express_takes_now_is_not_put_behind_what_the_helper_holds() {
     assert_eq!(sent(&mut p, express).0 - before, 2_048);
 }
 
+/// The same towards the proxy. The HS-Path is the slower hop, and the helper holds bytes of an
+/// upload.
 #[test]
 fn a_short_upload_passes_a_long_one_at_a_helper() {
     let took = |with_express: bool| {
