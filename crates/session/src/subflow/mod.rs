@@ -227,9 +227,9 @@ impl Subflow {
         self.works() && self.is_regular() && self.sent.useful_bytes() > 0
     }
 
-    /// Time until the last owed byte arrives: as predicted when it was written; longer where that is
-    /// so by today's estimates, or where an acknowledgement is overdue. Where no rate is known, as
-    /// long as it has taken already.
+    /// Time until the last owed byte arrives: as predicted when it was written; longer where that
+    /// is so by today's estimates, or where an acknowledgement is overdue. Where no rate is known,
+    /// as long as it has taken already.
     pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
         let Some((at, due)) = self.sent.youngest() else {
             return Duration::ZERO;

@@ -8,7 +8,7 @@ use mpbond_manager::{DialId, RequestId};
 use mpbond_session::{PathInfo, SubflowId, driving};
 use mpbond_units::{BitRate, Timestamp};
 
-use super::reports::Reporting;
+use super::reporting::Reporting;
 use crate::relay::Relay;
 use crate::tcp::{End, Info, Socket};
 

@@ -7,8 +7,8 @@
 //!
 //! The driver between session and sockets follows that of the daemons: records have the size of
 //! TLS records, a socket gets more only when its unsent queue is short, the kernel's view of a path
-//! is read at most once per millisecond, helpers report every 100 ms while data flows and for half a
-//! second after.
+//! is read at most once per millisecond, helpers report every 100 ms while data flows and for
+//! half a second after.
 //!
 //! A running world checks that every byte arrives once and in order, that both ends learn how each
 //! stream ended, that windows and memory limits hold, that time advances, and that new bytes arrive
@@ -46,6 +46,7 @@ mod net;
 mod outcome;
 mod plain;
 mod random;
+mod reporting;
 mod reports;
 mod results;
 mod rounds;

@@ -1,6 +1,6 @@
-//! Helpers' reports on their relays. As in the daemon, all relays of a helper are reported on at the
-//! same instants, each while it moves bytes and for [`QUIET`] after; the first byte after a rest is
-//! reported at once. The sojourn time of bytes is not simulated.
+//! Helpers' reports on their relays. As in the daemon, all relays of a helper are reported on at
+//! the same instants, each while it moves bytes and for a while after; the first byte after a rest
+//! is reported at once. The sojourn time of bytes is not simulated.
 
 use std::time::Duration;
 
@@ -11,46 +11,6 @@ use mpbond_units::{BitRate, Timestamp};
 use super::World;
 use super::net::Report;
 use crate::tcp::{End, Info, State};
-
-/// Time without a relayed byte after which a relay is no longer reported on, as in the daemon
-/// (`mpbond::helper::control`).
-const QUIET: Duration = Duration::from_millis(500);
-
-/// What a helper knows of one relay for its reports.
-#[derive(Debug, Default)]
-pub(super) struct Reporting {
-    /// Reports sent so far.
-    number: u64,
-    /// Bytes relayed when the helper last looked, and when it last found more than before.
-    relayed_bytes: u64,
-    moved: Option<Timestamp>,
-    /// Bytes received from the HS-Path, and when that number last grew.
-    downlink_bytes: u64,
-    downlink_at: Option<Timestamp>,
-}
-
-impl Reporting {
-    /// So many bytes have been received from the HS-Path.
-    pub(super) fn note_downlink(&mut self, now: Timestamp, bytes: u64) {
-        if bytes > self.downlink_bytes {
-            self.downlink_bytes = bytes;
-            self.downlink_at = Some(now);
-        }
-    }
-
-    /// Whether a report would be sent at an instant, if so many bytes have been relayed by then.
-    fn is_due(&self, at: Timestamp, relayed_bytes: u64) -> bool {
-        let moved_lately = |moved| at.since(moved) < QUIET;
-        relayed_bytes != self.relayed_bytes || self.moved.is_some_and(moved_lately)
-    }
-
-    fn look(&mut self, now: Timestamp, relayed_bytes: u64) {
-        if relayed_bytes != self.relayed_bytes {
-            self.relayed_bytes = relayed_bytes;
-            self.moved = Some(now);
-        }
-    }
-}
 
 impl World {
     /// Sends the reports that are due.
@@ -97,8 +57,7 @@ impl World {
             return;
         };
         let reporting = &mut line.reporting;
-        reporting.look(self.now, relayed_bytes);
-        reporting.number += 1;
+        let number = reporting.next(self.now, relayed_bytes);
         let pipe = self.net.socket(line.first, End::B);
         let hs = self.net.socket(hs, End::A);
         let reported = |measured| self.scenario.false_reports.unwrap_or(measured);
@@ -107,10 +66,10 @@ impl World {
         let report = Report {
             link: LinkId(line.route),
             request,
-            number: reporting.number,
+            number,
             pipe: reported(of_pipe),
             hs: reported(of_hs),
-            downlink: reporting.downlink_at.map(|at| self.now.since(at)),
+            downlink: reporting.since_downlink(self.now),
         };
         let link = self.scenario.routes[line.route].links[0];
         self.net.send_report(self.now, link, report);
