@@ -118,8 +118,9 @@ fn a_page_does_not_wait_for_what_a_helper_holds() {
     }
 }
 
-/// With a record of one object in the helper's store, a page takes 12 s instead of 6. Whether an express
-/// takes the record instead may depend on the instant: delays differ by fractions of a millisecond.
+/// With a record of one object in the helper's store, a page takes 12 s instead of 6. Whether an
+/// express takes the record instead may depend on the instant: delays differ by fractions of a
+/// millisecond.
 #[test]
 fn no_part_of_a_page_stands_behind_what_a_helper_holds() {
     let rates = (30.0, 3.0);
