@@ -6,7 +6,6 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::order::TRANSFER;
-use super::reinject;
 use super::timer::Timer;
 use crate::mechanism::Mechanism;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
@@ -182,8 +181,8 @@ impl Session {
         let uses = |mechanism| self.config.uses(mechanism);
         let is_untried = uses(Mechanism::UntriedBound) && s.health.is_untried();
         let untried = is_untried.then_some(UNTRIED_AHEAD);
-        // Bytes that wait here go on an express, or are sent as soon as they may be; behind what the
-        // helper holds they would wait for all of it.
+        // Bytes that wait here go on an express, or are sent as soon as they may be. Behind what
+        // the helper holds they would wait for all of it.
         let ready = &self.streams.ready;
         let goes_before = |rank| ready.waits_before_on(rank, s.path);
         let passing = uses(Mechanism::InteractiveBound) && passed_rank(s).is_some_and(goes_before);
