@@ -8,6 +8,9 @@ use crate::receiver::ACK_DELAY;
 const MIN_TIMEOUT: Duration = Duration::from_millis(20);
 /// Multiple of the round-trip time in the time-out.
 const ROUND_TRIPS: u32 = 4;
+/// Longest sample that counts: that of a host which was suspended says nothing of the link. Bounds
+/// the time-out, and so the time until a dead peer is found.
+const MAX_SAMPLE: Duration = Duration::from_millis(300);
 /// Weight of one sample is one in this many (RFC 6298, section 2).
 const WEIGHT: u32 = 8;
 
@@ -16,7 +19,7 @@ const WEIGHT: u32 = 8;
 /// A sample does not show whether its acknowledgement was delayed. So each counts as delayed by
 /// [`ACK_DELAY`], which the time-out adds again (RFC 9002, section 6.2.1): for a sample `s` of at
 /// least that delay `d`, 4·(s − d) + d is at least `s`, so a time-out is never shorter than the
-/// round trips from which it follows.
+/// round trips from which it follows, up to its maximum of 1125 ms.
 #[derive(Debug, Default)]
 pub(crate) struct RoundTrip {
     smoothed: Option<Duration>,
@@ -25,7 +28,7 @@ pub(crate) struct RoundTrip {
 impl RoundTrip {
     /// Adds the time from sending a frame once to its acknowledgement.
     pub(crate) fn sample(&mut self, took: Duration) {
-        let sample = took.saturating_sub(ACK_DELAY);
+        let sample = took.min(MAX_SAMPLE).saturating_sub(ACK_DELAY);
         self.smoothed = Some(match self.smoothed {
             None => sample,
             Some(old) => (old * (WEIGHT - 1) + sample) / WEIGHT,
@@ -62,6 +65,13 @@ mod tests {
         let mut long = RoundTrip::default();
         long.sample(ms(105));
         assert_eq!(long.timeout(), ms(4 * 80 + 25));
+    }
+
+    #[test]
+    fn a_timeout_is_at_most_1125_ms() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sample(Duration::from_secs(60));
+        assert_eq!(round_trip.timeout(), ms(1125));
     }
 
     #[test]

@@ -138,6 +138,26 @@ fn a_pause_of_this_host_is_not_a_silence_of_the_peer() {
     peers.assert_complete();
 }
 
+/// As after a suspension in which the socket has kept the frames: acknowledgements look as if they
+/// had taken a minute.
+#[test]
+fn a_pause_of_this_host_does_not_lengthen_the_silence_of_a_dead_peer_to_minutes() {
+    let mut peers = Peers::new(Plan {
+        bytes: [30_000_000, 30_000_000],
+        ..plan(8)
+    });
+    peers.run_until(Duration::from_millis(10));
+    peers.hold(Duration::from_secs(60));
+    peers.run_until(Duration::from_millis(60_011));
+    let at = peers.cut();
+    peers.run();
+    for end in [0, 1] {
+        let (error, when) = peers.failure(end).unwrap();
+        assert_eq!(error, Error::Silent);
+        assert!(when - at < Duration::from_secs(5), "{:?}", when - at);
+    }
+}
+
 #[test]
 fn a_smaller_mtu_in_the_middle_of_a_transfer_costs_one_window() {
     let mut peers = Peers::new(plan(6));

@@ -181,9 +181,11 @@ impl Peers {
             self.heard.push(frame.to_vec());
         }
         let old = self.random.below(self.heard.len() as u64) as usize;
-        let _ = self.ends[n]
-            .channel
-            .handle_frame(self.now, &self.heard[old]);
+        let end = &mut self.ends[n];
+        let replayed = end.channel.handle_frame(self.now, &self.heard[old]);
+        if replayed.is_ok() && end.failure.is_none() {
+            end.heard_at = self.now;
+        }
     }
 
     fn read(&mut self, n: usize) -> bool {
@@ -245,6 +247,11 @@ impl Peers {
         for link in &mut self.links {
             while link.take(self.now).is_some() {}
         }
+    }
+
+    /// Lets time pass in which nothing runs, and frames under way wait in the sockets.
+    pub fn hold(&mut self, time: Duration) {
+        self.now += time;
     }
 
     pub fn cut(&mut self) -> Timestamp {
