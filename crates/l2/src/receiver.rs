@@ -89,17 +89,15 @@ impl Receiver {
             self.is_due_now = true;
             return Ok(());
         }
-        let known = self.arrived.saturating_sub(offset);
         let start = offset.max(self.arrived);
         let is_gap = start > self.arrived || !self.beyond.is_empty();
+        self.keep(offset, end, octets);
         if start == self.arrived {
             self.arrived = end;
             self.join();
         } else if !self.add(start, end) {
             return Err(Refused::Credit);
         }
-        let fresh = octets.get(known as usize..).unwrap_or_default();
-        self.ring.put(start, fresh);
         let each = ACK_BYTES.min(self.ring.capacity() / WINDOW_PARTS);
         if is_gap || self.arrived - self.told_acked >= each {
             self.is_due_now = true;
@@ -120,6 +118,23 @@ impl Receiver {
         Ok(())
     }
 
+    /// Stores those of the octets that have not arrived yet: the tag does not cover them, so a
+    /// repeated frame may have others than the true one.
+    fn keep(&mut self, offset: u64, end: u64, octets: &[u8]) {
+        let mut from = offset.max(self.arrived);
+        let passed = self.beyond.partition_point(|s| s.end <= from);
+        let known = self.beyond.iter().skip(passed).map(|s| (s.start, s.end));
+        for (start, next) in known.chain([(end, end)]) {
+            let missing_end = start.clamp(from, end);
+            let missing = (from - offset) as usize..(missing_end - offset) as usize;
+            self.ring.put(from, octets.get(missing).unwrap_or_default());
+            if next >= end {
+                break;
+            }
+            from = next;
+        }
+    }
+
     /// Adds octets beyond a gap; returns whether there was room to note them.
     fn add(&mut self, start: u64, end: u64) -> bool {
         let from = self.beyond.partition_point(|s| s.end < start);
@@ -129,14 +144,13 @@ impl Receiver {
         if touched == 0 && self.beyond.len() >= MAX_STRETCHES {
             return false;
         }
+        // A stretch whose octets arrive again is told again: its acknowledgement was lost.
         let mut joined = Stretch {
             start,
             end,
             is_told: false,
         };
         for old in self.beyond.drain(from..from + touched) {
-            let is_known = old.start <= start && old.end >= end;
-            joined.is_told = is_known && old.is_told;
             joined.start = joined.start.min(old.start);
             joined.end = joined.end.max(old.end);
         }
@@ -305,6 +319,28 @@ mod tests {
         let mut receiver = Receiver::new(4_000);
         receiver.handle_data(ms(0), 0, &octets[..1_000]).unwrap();
         assert!(receiver.is_ack_due(ms(0)));
+    }
+
+    #[test]
+    fn octets_that_have_arrived_beyond_a_gap_are_not_replaced() {
+        let mut receiver = Receiver::new(100);
+        receiver.handle_data(ms(0), 3, b"def").unwrap();
+        receiver.handle_data(ms(0), 3, b"XXX").unwrap();
+        receiver.handle_data(ms(0), 8, b"i").unwrap();
+        receiver.handle_data(ms(0), 2, b"cXXXgh").unwrap();
+        receiver.handle_data(ms(0), 0, b"abXXXXXXXj").unwrap();
+        assert_eq!(text(&mut receiver), "abcdefghij");
+    }
+
+    #[test]
+    fn a_range_is_acknowledged_again_when_a_frame_of_it_arrives_again() {
+        let mut receiver = Receiver::new(1_000);
+        for n in 1..=4 {
+            receiver.handle_data(ms(0), n * 10, b"abc").unwrap();
+        }
+        assert_eq!(told(&mut receiver).2.len() + told(&mut receiver).2.len(), 4);
+        receiver.handle_data(ms(1), 40, b"abc").unwrap();
+        assert_eq!(told(&mut receiver).2, [(40, 43)]);
     }
 
     #[test]
