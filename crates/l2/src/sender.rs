@@ -12,9 +12,11 @@ use crate::round_trip::RoundTrip;
 /// A frame is lost when one is acknowledged that was sent this many frames later (RFC 9002, section
 /// 6.1.1): links keep the order of frames, apart from a few that pass on another queue.
 const REORDERED_FRAMES: u64 = 3;
-/// Maximum number of frames that are not acknowledged, so that an application that writes single
-/// octets has bounded memory: twice those of the largest window in frames of 1500 octets.
-const MAX_SEGMENTS: usize = 2048;
+/// Octets of the peer's window that a frame takes at least: short frames fill a socket's buffer
+/// sooner than their octets do. What is written meanwhile shares a frame.
+const FRAME_BYTES: u32 = 1 << 10;
+/// Maximum number of frames that are not acknowledged: those of the largest window.
+const MAX_SEGMENTS: usize = 1024;
 /// Time-outs in succession, without anything newly acknowledged, after which the peer counts as
 /// unable to receive, although frames of it arrive.
 const MAX_TIMEOUTS: u32 = 8;
@@ -75,8 +77,13 @@ pub(crate) struct Sender {
     waits_since: Option<Timestamp>,
     /// Time-outs since something was newly acknowledged.
     timeouts: u32,
-    /// End of the frame that the last time-out sent again.
-    tried: Option<u64>,
+    /// Of the last time-out: end of the frame that it sent again, and number of the last frame
+    /// before it.
+    tried: Option<(u64, u64)>,
+    /// No frame that is to be sent again ends before this offset; `None` when there is none.
+    lost_from: Option<u64>,
+    /// Largest credit, as the size of the peer's window.
+    window: u32,
     counts: Counts,
 }
 
@@ -108,6 +115,8 @@ impl Sender {
             waits_since: None,
             timeouts: 0,
             tried: None,
+            lost_from: None,
+            window: 0,
             counts: Counts::default(),
         }
     }
@@ -187,7 +196,8 @@ impl Sender {
         let mut open = (self.segments.iter_mut()).filter(|s| s.state != State::Arrived);
         if let Some(first) = open.next() {
             first.state = State::Lost;
-            self.tried = Some(first.end);
+            self.lost_from = Some(first.start);
+            self.tried = Some((first.end, self.number));
         }
         true
     }
@@ -207,6 +217,7 @@ impl Sender {
         }
         // The limit never shrinks; an acknowledgement that was overtaken has a lower one.
         self.limit = self.limit.max(header.acked + u64::from(header.credit));
+        self.window = self.window.max(header.credit);
         let mut is_new = self.handle_acked(now, header.acked);
         is_new |= self.handle_ranges(header.acked, &header.ranges);
         if is_new {
@@ -265,15 +276,23 @@ impl Sender {
     fn after_progress(&mut self, now: Timestamp, header: &Header) {
         // Only the frame of the time-out arrived: those sent before it did not. Had the peer just
         // been slow, its acknowledgement would reach further (compare F-RTO, RFC 5682).
-        let all = self.tried.take() == Some(header.acked);
-        for segment in &mut self.segments {
-            let is_overtaken = segment.number + REORDERED_FRAMES <= self.arrived;
-            if segment.state == State::UnderWay && (all || is_overtaken) {
-                segment.state = State::Lost;
-            }
-        }
+        let tried = self.tried.take().filter(|(end, _)| *end == header.acked);
+        let lost = self.arrived.saturating_sub(REORDERED_FRAMES);
+        let lost = lost.max(tried.map_or(0, |(_, number)| number));
+        self.lose(|segment| segment.number <= lost);
         self.timeouts = 0;
         self.waits_since = self.owes().then_some(now);
+    }
+
+    /// Marks those of the frames under way to be sent again.
+    fn lose(&mut self, which: impl Fn(&Segment) -> bool) {
+        for segment in &mut self.segments {
+            if segment.state == State::UnderWay && which(segment) {
+                segment.state = State::Lost;
+                let from = self.lost_from.unwrap_or(segment.start);
+                self.lost_from = Some(from.min(segment.start));
+            }
+        }
     }
 
     /// The next frame to be sent, with at most `max_payload` octets; `None` when there is nothing
@@ -288,8 +307,14 @@ impl Sender {
     }
 
     fn repeat(&mut self, now: Timestamp, max_payload: u16) -> Option<Next> {
-        let is_lost = |s: &Segment| s.state == State::Lost;
-        let at = self.segments.iter().position(is_lost)?;
+        let from = self.lost_from?;
+        let mut at = self.segments.partition_point(|s| s.end <= from);
+        let mut rest = self.segments.range(at..);
+        let Some(found) = rest.position(|s| s.state == State::Lost) else {
+            self.lost_from = None;
+            return None;
+        };
+        at += found;
         self.number += 1;
         let segment = self.segments.get_mut(at)?;
         let (start, end, is_fin) = (segment.start, segment.end, segment.is_fin);
@@ -313,12 +338,14 @@ impl Sender {
         segment.sent_at = now;
         segment.is_repeated = true;
         segment.state = State::UnderWay;
+        self.lost_from = Some(segment.end);
         self.counts.repeated += 1;
         Some(next(segment))
     }
 
     fn fresh(&mut self, now: Timestamp, max_payload: u16) -> Option<Next> {
-        if self.segments.len() >= MAX_SEGMENTS {
+        let most = usize::try_from(self.window / FRAME_BYTES).unwrap_or(MAX_SEGMENTS);
+        if self.segments.len() >= most.clamp(1, MAX_SEGMENTS) {
             return None;
         }
         let most = self.next + u64::from(max_payload);
@@ -350,12 +377,7 @@ impl Sender {
 
     /// Marks frames with more octets to be sent again: they do not pass any more.
     pub(crate) fn shrink(&mut self, max_payload: u16) {
-        for segment in &mut self.segments {
-            let is_long = segment.end - segment.start > u64::from(max_payload);
-            if is_long && segment.state == State::UnderWay {
-                segment.state = State::Lost;
-            }
-        }
+        self.lose(|segment| segment.end - segment.start > u64::from(max_payload));
     }
 
     /// Copies the payload of a frame into all of `into`.
@@ -439,7 +461,9 @@ mod tests {
         let mut size = || sender.poll(ms(0), PAYLOAD).map(|next| next.bytes);
         assert_eq!([size(), size()], [Some(500), None]);
         // The end needs no credit.
-        sender.handle_ack(ms(1), &ack(1_500, 8_500, &[])).unwrap();
+        sender
+            .handle_ack(ms(1), &ack(1_500, 10 << 10, &[]))
+            .unwrap();
         offsets(&mut sender, ms(1));
         sender.finish();
         let fin = sender.poll(ms(1), PAYLOAD).unwrap();
@@ -495,6 +519,18 @@ mod tests {
             .handle_ack(ms(46), &ack(1_000, 1 << 20, &[]))
             .unwrap();
         assert_eq!(offsets(&mut sender, ms(46)), [1_000, 2_000, 3_000, 4_000]);
+    }
+
+    #[test]
+    fn a_timeout_tells_nothing_of_frames_sent_after_the_one_sent_again() {
+        let mut sender = sent(3);
+        sender.handle_timeout(ms(45));
+        sender.write(&[1; 2_000]);
+        assert_eq!(offsets(&mut sender, ms(45)), [0, 3_000, 4_000]);
+        sender
+            .handle_ack(ms(46), &ack(1_000, 1 << 20, &[]))
+            .unwrap();
+        assert_eq!(offsets(&mut sender, ms(46)), [1_000, 2_000]);
     }
 
     #[test]
@@ -564,5 +600,16 @@ mod tests {
             sender.poll(ms(0), PAYLOAD);
         }
         assert_eq!(sender.segments.len(), MAX_SEGMENTS);
+        // Each takes 1 KiB of the window at least.
+        let mut sender = Sender::new(1 << 20);
+        sender.handle_ack(ms(0), &ack(0, 10 << 10, &[])).unwrap();
+        for _ in 0..100 {
+            sender.write(&[0]);
+            sender.poll(ms(0), PAYLOAD);
+        }
+        assert_eq!(sender.segments.len(), 10);
+        // The others share a frame.
+        sender.handle_ack(ms(1), &ack(10, 10 << 10, &[])).unwrap();
+        assert_eq!(sender.poll(ms(1), PAYLOAD).map(|next| next.bytes), Some(90));
     }
 }
