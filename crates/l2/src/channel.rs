@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use crate::frame::{self, Frame, Header, Kind, MAX_OVERHEAD_BYTES, Refused};
+use crate::frame::{self, Frame, HEADER_BYTES, Header, Kind, Refused};
+use crate::ping::Pings;
 use crate::receiver::{Acknowledgement, Receiver};
 use crate::sender::{Counts, Next, Sender};
 use crate::tag::{Key, Side};
@@ -15,11 +16,8 @@ const SILENT_TIMEOUTS: u32 = 4;
 /// Time-outs in this silence, at least: where this host itself has paused, its frames are late, not
 /// the answers.
 const SILENT_TRIES: u32 = 2;
-/// Time between questions to a peer that gives no credit: it may be gone.
-const PING_INTERVAL: Duration = Duration::from_millis(200);
-/// Time without a frame after which an end that owes nothing asks whether its peer is still there:
-/// it would not notice otherwise that the peer has gone, or given up with a RESET that was lost.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Time for which a helper waits for the first frame of its primary.
+const OPENING: Duration = Duration::from_secs(10);
 /// Smallest MTU: that of IPv4 (RFC 791).
 pub const MIN_MTU: u16 = 576;
 /// Largest window, and largest send buffer: 84 ms at 100 Mbit/s.
@@ -49,7 +47,7 @@ pub enum Error {
     /// No frame for 300 ms, while an answer was due.
     #[error("the peer does not answer over Ethernet frames: TCP has to be used")]
     Silent,
-    /// Frames come, but none that acknowledges what is sent again and again.
+    /// Frames come, but none that acknowledges or answers what is sent again and again.
     #[error("the peer answers, but does not receive frames with data: TCP has to be used")]
     Stalled,
     /// The peer has given the channel up.
@@ -88,20 +86,11 @@ pub struct Channel {
     owed_since: Option<Timestamp>,
     /// Time-outs since a frame arrived.
     tries: u32,
-    ping: Ping,
+    pings: Pings,
     reset: Reset,
     error: Option<Error>,
     /// Instant at which both directions had ended.
     done_at: Option<Timestamp>,
-}
-
-/// A question to the peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ping {
-    None,
-    /// To be sent at this instant.
-    Due(Timestamp),
-    Sent(Timestamp),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +102,7 @@ enum Reset {
 
 impl Channel {
     /// Opens a channel. The first frame of the primary asks the helper for its credit; a helper
-    /// waits for it, since its end may exist earlier.
+    /// waits 10 s for it, since its end may exist earlier.
     pub fn new(now: Timestamp, config: Config) -> Self {
         let window = config
             .window_bytes
@@ -132,7 +121,7 @@ impl Channel {
             is_open: false,
             owed_since: opens.then_some(now),
             tries: 0,
-            ping: if opens { Ping::Due(now) } else { Ping::None },
+            pings: Pings::new(now, opens),
             reset: Reset::None,
             error: None,
             done_at: None,
@@ -227,8 +216,9 @@ impl Channel {
         }
     }
 
+    /// Frames with octets have no ranges.
     fn max_payload(&self) -> u16 {
-        self.config.mtu - MAX_OVERHEAD_BYTES as u16
+        self.config.mtu - HEADER_BYTES as u16
     }
 
     /// Takes a frame, without its Ethernet header.
@@ -254,8 +244,12 @@ impl Channel {
         match header.kind {
             Kind::Data => self.receiver.handle_data(now, header.offset, payload)?,
             Kind::Fin => self.receiver.handle_fin(header.offset)?,
-            Kind::Ping => self.receiver.acknowledge_now(),
-            Kind::Ack | Kind::Reset => {}
+            Kind::Ping => {
+                self.pings.handle_ping(now, header.offset);
+                self.receiver.acknowledge_now();
+            }
+            Kind::Ack => self.pings.handle_ack(now, header.offset),
+            Kind::Reset => {}
         }
         self.after_change(now);
         Ok(())
@@ -266,17 +260,16 @@ impl Channel {
         self.is_open = true;
         self.tries = 0;
         self.owed_since = self.sender.owes().then_some(now);
-        self.ping = Ping::None;
     }
 
     fn after_change(&mut self, now: Timestamp) {
         if self.sender.is_done() && self.receiver.has_ended() {
             self.done_at.get_or_insert(now);
             self.owed_since = None;
+            self.pings.end();
         }
-        if self.sender.is_blocked() && self.ping == Ping::None {
-            self.ping = Ping::Due(now + PING_INTERVAL);
-        }
+        let is_blocked = self.is_open && self.sender.is_blocked();
+        self.pings.set_blocked(now, is_blocked);
     }
 
     /// The next frame to be sent, written into `into` without an Ethernet header; its length.
@@ -284,18 +277,17 @@ impl Channel {
     pub fn poll_frame(&mut self, now: Timestamp, into: &mut [u8]) -> Option<usize> {
         if self.reset == Reset::Due {
             self.reset = Reset::Sent;
-            return self.encode(Kind::Reset, into);
+            return self.encode(Kind::Reset, 0, into);
         }
         if self.error.is_some() {
             return None;
         }
-        if matches!(self.ping, Ping::Due(at) if at <= now) {
-            self.ping = Ping::Sent(now);
+        if let Some(number) = self.pings.poll(now) {
             self.owed_since.get_or_insert(now);
-            return self.encode(Kind::Ping, into);
+            return self.encode(Kind::Ping, number, into);
         }
-        if self.receiver.has_untold() {
-            return self.encode(Kind::Ack, into);
+        if self.pings.is_answer_due() || self.receiver.has_untold() {
+            return self.acknowledge(into);
         }
         if let Some(next) = self.sender.poll(now, self.max_payload()) {
             self.owed_since.get_or_insert(now);
@@ -303,18 +295,28 @@ impl Channel {
         }
         self.after_change(now);
         match self.receiver.is_ack_due(now) {
-            true => self.encode(Kind::Ack, into),
+            true => self.acknowledge(into),
             false => None,
         }
     }
 
-    fn encode(&mut self, kind: Kind, into: &mut [u8]) -> Option<usize> {
+    fn acknowledge(&mut self, into: &mut [u8]) -> Option<usize> {
+        let number = self.pings.answer();
+        self.encode(Kind::Ack, number, into)
+    }
+
+    /// A frame without payload.
+    fn encode(&mut self, kind: Kind, offset: u64, into: &mut [u8]) -> Option<usize> {
         let acknowledgement = match kind {
             Kind::Ack => self.receiver.full(),
             _ => self.receiver.brief(),
         };
-        self.header(kind, 0, acknowledgement)
-            .encode(0, &self.config.key, self.config.side, into)
+        self.header(kind, offset, acknowledgement).encode(
+            0,
+            &self.config.key,
+            self.config.side,
+            into,
+        )
     }
 
     fn encode_data(&mut self, next: Next, into: &mut [u8]) -> Option<usize> {
@@ -348,30 +350,21 @@ impl Channel {
         if self.error.is_some() {
             return None;
         }
-        let ping = match self.ping {
-            Ping::None => None,
-            Ping::Due(at) => Some(at),
-            Ping::Sent(at) => Some(at + self.sender.timeout()),
-        };
-        let keep_alive = self.keep_alive_at();
         let over = self.done_at.map(|at| at + SILENCE);
         let timers = [
             self.sender.deadline(),
             self.receiver.deadline(),
             self.silent_at(),
-            ping,
-            keep_alive,
+            self.pings.deadline(self.sender.timeout()),
             over,
         ];
         timers.into_iter().flatten().min()
     }
 
-    fn keep_alive_at(&self) -> Option<Timestamp> {
-        let is_idle = self.is_open && self.ping == Ping::None && self.done_at.is_none();
-        is_idle.then(|| self.heard_at + KEEP_ALIVE)
-    }
-
     fn silent_at(&self) -> Option<Timestamp> {
+        if !self.is_open && self.config.side == Side::Helper {
+            return Some(self.heard_at + OPENING);
+        }
         if self.tries < SILENT_TRIES {
             return None;
         }
@@ -385,18 +378,11 @@ impl Channel {
             return;
         }
         self.tries += u32::from(self.sender.handle_timeout(now));
-        if let Ping::Sent(at) = self.ping
-            && now >= at + self.sender.timeout()
-        {
-            self.ping = Ping::Due(now);
-            self.tries += 1;
-        }
-        if self.keep_alive_at().is_some_and(|at| now >= at) {
-            self.ping = Ping::Due(now);
-        }
+        let timeout = self.sender.timeout();
+        self.tries += u32::from(self.pings.handle_timeout(now, timeout));
         let failure = match self.silent_at() {
             Some(at) if now >= at => Some(Error::Silent),
-            _ if self.sender.is_stalled() => Some(Error::Stalled),
+            _ if self.sender.is_stalled() || self.pings.is_unanswered() => Some(Error::Stalled),
             _ => None,
         };
         if failure.is_some() {

@@ -5,7 +5,7 @@
 //!        1   kind in the low four bits, number of ranges (0 to 3) in the high four
 //!        2   octets of payload
 //!        4   channel
-//!        8   offset of the payload in the stream
+//!        8   offset of the payload in the stream; number of a PING, which ACK repeats
 //!       16   acknowledged offset: all octets before it have arrived
 //!       24   credit: octets from the acknowledged offset on that the sender of the frame can take
 //!       28   tag
@@ -24,8 +24,6 @@ pub const ETHER_TYPE: u16 = 0x88b5;
 pub const HEADER_BYTES: usize = 36;
 /// Maximum number of ranges in a frame.
 pub const MAX_RANGES: usize = 3;
-/// Octets of the longest frame without payload.
-pub const MAX_OVERHEAD_BYTES: usize = HEADER_BYTES + MAX_RANGES * RANGE_BYTES;
 
 const RANGE_BYTES: usize = 8;
 const VERSION: u8 = 1;
@@ -46,7 +44,7 @@ pub enum Kind {
     Fin,
     /// End of the channel: both ends forget it.
     Reset,
-    /// Asks for an [`Ack`](Self::Ack) at once.
+    /// Asks for an [`Ack`](Self::Ack) at once, with the number of the question.
     Ping,
 }
 
@@ -89,7 +87,8 @@ pub struct Header {
     pub kind: Kind,
     /// Channel.
     pub channel: u32,
-    /// Offset of the payload in the stream, or length of the stream (FIN).
+    /// Offset of the payload in the stream, or length of the stream (FIN). Number of the question
+    /// (PING), and of the last question that has arrived (ACK).
     pub offset: u64,
     /// All octets of the other direction before this offset have arrived.
     pub acked: u64,
