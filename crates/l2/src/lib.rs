@@ -23,8 +23,9 @@
 //! There is no congestion control: a window of frames may leave at once. Three limits hold the rate
 //! down. The credit bounds what is under way to what the peer's socket can take. The sender's own
 //! socket refuses frames while too many wait for the interface, and the driver waits for room; so
-//! frames wait here, unless the host has a queue that drops them (fq_codel). And a link whose middle (an access point, a switch) drops
-//! frames shows as loss in [`Counts`]: above 1 %, the pipe is to go back to TCP, which shares.
+//! frames wait here, unless the host has a queue that drops them (fq_codel). And a link whose middle
+//! (an access point, a switch) drops frames shows as loss in [`Counts`]: above 1 %, the pipe is to
+//! go back to TCP, which shares.
 //!
 //! # A channel in memory
 //!

@@ -20,6 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 const STAGE: &str = "L2_CPU_STAGE";
 const CHANNEL: u32 = 1;
+const NEAR_MAC: &str = "02:00:00:00:00:01";
 const FAR_MAC: &str = "02:00:00:00:00:02";
 const FAR: &str = "10.99.0.2:5000";
 const BYTES_PER_S: f64 = 100e6 / 8.0;
@@ -89,6 +90,7 @@ fn near() {
     sh(&format!(
         "ip link add near type veth peer name far
         ip link set far address {FAR_MAC} netns {id}
+        ip link set near address {NEAR_MAC}
         ip addr add 10.99.0.1/24 dev near; ip link set near up"
     ));
     far.tell("go");
@@ -166,7 +168,12 @@ fn port(interface: &str, side: Side) -> Port {
         key: Key::from_bytes([5; 16]),
         side,
         mtu: 1500,
-        peer: (side == Side::Primary).then(|| FAR_MAC.parse().unwrap()),
+        peer: match side {
+            Side::Primary => FAR_MAC,
+            Side::Helper => NEAR_MAC,
+        }
+        .parse()
+        .unwrap(),
     };
     Port::new(Timestamp::ZERO, socket, config).unwrap()
 }

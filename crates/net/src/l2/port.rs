@@ -27,8 +27,8 @@ pub struct PortConfig {
     pub side: Side,
     /// The smaller MTU of both ends' interfaces.
     pub mtu: u16,
-    /// Address of the other end; `None` for that of the first frame with a valid tag.
-    pub peer: Option<Mac>,
+    /// Address of the other end. The tag does not cover it.
+    pub peer: Mac,
 }
 
 /// What a port waits for after it has sent.
@@ -47,7 +47,7 @@ pub struct Port {
     socket: FrameSocket,
     channel: Channel,
     mtu: u16,
-    peer: Option<Mac>,
+    peer: Mac,
     incoming: Vec<u8>,
     outgoing: Outgoing,
     refused: u64,
@@ -128,13 +128,9 @@ impl Port {
                 continue;
             };
             let (to, from) = header.split_at(6);
-            let from = from.first_chunk().copied().map(Mac);
             // The interface may hear frames to others.
-            let is_ours =
-                to == self.socket.address().0 && (self.peer.is_none() || self.peer == from);
-            if is_ours && self.channel.handle_frame(now, frame).is_ok() {
-                self.peer = from;
-            } else {
+            let is_ours = to == self.socket.address().0 && from.starts_with(&self.peer.0);
+            if !is_ours || self.channel.handle_frame(now, frame).is_err() {
                 self.refused += 1;
             }
         }
@@ -142,23 +138,28 @@ impl Port {
     }
 
     /// Applies the passing of time, and sends what is due. Frames that have arrived are to be taken
-    /// before.
+    /// before. Frames that wait for the interface go first: no time-out counts them as lost that
+    /// can leave now.
     ///
     /// # Errors
     /// Errors of the kernel: the interface is down or gone.
     pub fn send(&mut self, now: Timestamp) -> io::Result<Next> {
+        let mut next = self.flush()?;
         self.channel.handle_timeout(now);
-        let Some(peer) = self.peer else {
-            return Ok(Next::Anything);
-        };
-        loop {
+        while next == Next::Anything {
+            let own = self.socket.address();
+            self.outgoing.fill(now, &mut self.channel, self.peer, own);
             if self.outgoing.is_empty() {
-                self.outgoing
-                    .fill(now, &mut self.channel, peer, self.socket.address());
-                if self.outgoing.is_empty() {
-                    return Ok(Next::Anything);
-                }
+                break;
             }
+            next = self.flush()?;
+        }
+        Ok(next)
+    }
+
+    /// Sends the frames that wait.
+    fn flush(&mut self) -> io::Result<Next> {
+        while !self.outgoing.is_empty() {
             match self.outgoing.send(&self.socket) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Next::Room),
@@ -168,6 +169,7 @@ impl Port {
                 Err(e) => return Err(e),
             }
         }
+        Ok(Next::Anything)
     }
 
     /// Goes on with the next smaller MTU: that of the interface has changed. What was to be sent
@@ -216,9 +218,16 @@ impl Outgoing {
     /// Sends the frames that were not sent yet, or some of them.
     fn send(&mut self, socket: &FrameSocket) -> io::Result<()> {
         let slots = self.octets.chunks_exact(self.slot_bytes);
-        let frames: Vec<IoSlice<'_>> = (slots.zip(&self.lengths).skip(self.sent))
-            .filter_map(|(slot, length)| slot.get(..*length).map(IoSlice::new))
-            .collect();
+        let mut frames = (slots.zip(&self.lengths).skip(self.sent))
+            .filter_map(|(slot, length)| slot.get(..*length));
+        if self.lengths.len() - self.sent == 1
+            && let Some(frame) = frames.next()
+        {
+            socket.send_one(frame)?;
+            self.sent += 1;
+            return Ok(());
+        }
+        let frames: Vec<_> = frames.map(IoSlice::new).collect();
         self.sent += socket.send(&frames)?;
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use mpbond_l2::ETHER_TYPE;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{LinkAddr, bind};
-use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmmsg};
+use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmmsg};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use super::error::OpenError;
@@ -18,7 +18,8 @@ pub(super) const ETHERNET_BYTES: usize = 14;
 /// Requested size of the receive buffer; the administrator may allow less (`net.core.rmem_max`).
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// The kernel charges a frame of 1500 octets with up to 4 KiB, and doubles what is requested: an
-/// octet of payload takes up to four of the buffer.
+/// octet of such a frame takes up to four of the buffer. A channel counts a shorter frame as 1 KiB of
+/// the window.
 const BUFFER_PER_OCTET: usize = 4;
 /// ARPHRD_ETHER, also of WiFi.
 const ETHERNET: u16 = 1;
@@ -130,6 +131,12 @@ impl FrameSocket {
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         let (length, _) = recv(&self.socket, into, RecvFlags::DONTWAIT)?;
         Ok(length)
+    }
+
+    /// Sends a frame with its Ethernet header.
+    pub(super) fn send_one(&self, frame: &[u8]) -> io::Result<()> {
+        send(&self.socket, frame, SendFlags::DONTWAIT)?;
+        Ok(())
     }
 
     /// Sends frames with their Ethernet headers by one call; returns the number of those that were

@@ -17,11 +17,15 @@ use tokio::time::{Instant, sleep_until};
 use super::port::{Next, Port, PortConfig};
 use super::socket::FrameSocket;
 
+/// Time after which a stream that was dropped is given up, delivered or not: as long as a pause of
+/// the peer's application may last, and two full send buffers at 2 Mbit/s take.
+pub(super) const LINGER: Duration = Duration::from_secs(10);
 /// Time until a full queue of the interface is tried again: 12 KB at 100 Mbit/s.
 const QUEUE_RETRY: Duration = Duration::from_millis(1);
 
-/// A byte stream over Ethernet frames. A task of its own, which ends some time after the stream,
-/// sends, receives and repeats frames.
+/// A byte stream over Ethernet frames. A task of its own, which ends within 10 s after the stream
+/// was dropped, sends, receives and repeats frames. What it has not delivered by then, and what
+/// waits when the process ends, is lost.
 ///
 /// Errors have the kinds of a TCP connection: `TimedOut` for a peer that is gone,
 /// `ConnectionReset` for one that has given up.
@@ -37,13 +41,13 @@ struct Shared {
     start: Instant,
 }
 
-struct State {
+pub(super) struct State {
     port: Port,
     error: Option<(io::ErrorKind, String)>,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// The application has dropped the stream.
-    is_dropped: bool,
+    /// Instant at which the application has dropped the stream.
+    dropped_at: Option<Timestamp>,
 }
 
 impl L2Stream {
@@ -55,13 +59,7 @@ impl L2Stream {
         let port = Port::new(Timestamp::ZERO, socket, config)?;
         let ready = register(port.socket().try_clone()?)?;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                port,
-                error: None,
-                reader: None,
-                writer: None,
-                is_dropped: false,
-            }),
+            state: Mutex::new(State::new(port)),
             called: Notify::new(),
             start: Instant::now(),
         });
@@ -70,7 +68,7 @@ impl L2Stream {
     }
 
     /// Calls `f` with the channel.
-    pub fn with_channel<R>(&self, f: impl FnOnce(&mut Channel) -> R) -> R {
+    pub fn with_channel<R>(&self, f: impl FnOnce(&Channel) -> R) -> R {
         f(self.shared.state().port.channel())
     }
 
@@ -91,43 +89,62 @@ impl Shared {
 }
 
 /// What the task does next.
-enum Turn {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn {
     /// The same again, after others.
     Again,
     /// Wait for one of these.
     Wait {
-        next: Next,
+        is_full: bool,
         until: Option<Timestamp>,
     },
     Over,
 }
 
 impl State {
-    fn turn(&mut self, now: Timestamp) -> io::Result<Turn> {
+    pub(super) fn new(port: Port) -> Self {
+        Self {
+            port,
+            error: None,
+            reader: None,
+            writer: None,
+            dropped_at: None,
+        }
+    }
+
+    /// The application has dropped the stream.
+    pub(super) fn drop_stream(&mut self, now: Timestamp) {
+        self.dropped_at = Some(now);
+    }
+
+    pub(super) fn turn(&mut self, now: Timestamp) -> io::Result<Turn> {
         let more = self.port.receive(now)?;
-        if self.is_dropped {
-            self.close();
+        let given_up_at = self.dropped_at.map(|at| at + LINGER);
+        if let Some(at) = given_up_at {
+            self.close(now >= at);
         }
         let next = self.port.send(now)?;
         let channel = self.port.channel();
-        if channel.is_over(now) {
+        // The RESET may wait behind frames that never leave.
+        if channel.is_over(now) || given_up_at.is_some_and(|at| now >= at) {
             return Ok(Turn::Over);
         }
+        let until = wait_until(now, next, channel.next_timeout());
         Ok(match more {
             true => Turn::Again,
             false => Turn::Wait {
-                next,
-                until: channel.next_timeout(),
+                is_full: next == Next::Room,
+                until: until.into_iter().chain(given_up_at).min(),
             },
         })
     }
 
     /// Ends a channel that has no application, as the kernel does: what was written is delivered,
-    /// and what arrives is an error.
-    fn close(&mut self) {
+    /// and what arrives is an error; so is what takes too long.
+    fn close(&mut self, is_late: bool) {
         let channel = self.port.channel();
         channel.finish();
-        if channel.readable() > 0 || channel.is_acknowledged() && !channel.has_ended() {
+        if is_late || channel.readable() > 0 || channel.is_acknowledged() && !channel.has_ended() {
             channel.reset();
         }
     }
@@ -156,6 +173,17 @@ impl State {
     }
 }
 
+/// Instant at which the task goes on without frames or room. While frames wait for the interface,
+/// what is due waits behind them: its instant may have passed.
+fn wait_until(now: Timestamp, next: Next, due: Option<Timestamp>) -> Option<Timestamp> {
+    let retry = now + QUEUE_RETRY;
+    match next {
+        Next::Anything => due,
+        Next::Room => due.map(|at| at.max(retry)),
+        Next::Queue => Some(retry),
+    }
+}
+
 fn failure(error: Error) -> io::Error {
     let kind = match error {
         Error::Silent | Error::Stalled => io::ErrorKind::TimedOut,
@@ -181,16 +209,12 @@ async fn drive(shared: Arc<Shared>, ready: AsyncFd<OwnedFd>) {
         match turn {
             Err(_) | Ok(Turn::Over) => return,
             Ok(Turn::Again) => tokio::task::yield_now().await,
-            Ok(Turn::Wait { next, until }) => {
-                let now = shared.now();
-                let retry = (next == Next::Queue).then(|| now + QUEUE_RETRY);
-                let until = until.into_iter().chain(retry).min();
+            Ok(Turn::Wait { is_full, until }) => {
                 let wait = until.map(|at| shared.start + at.since(Timestamp::ZERO));
-                let room = next == Next::Room;
                 tokio::select! {
                     biased;
                     () = readable(&ready) => {}
-                    () = writable(&ready), if room => {}
+                    () = writable(&ready), if is_full => {}
                     () = shared.called.notified() => {}
                     () = sleep_until(wait.unwrap_or_else(Instant::now)), if wait.is_some() => {}
                 }
@@ -208,7 +232,7 @@ fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(socket, interest)
 }
 
-/// Waits for frames, or for an error: an interface that goes wakes nobody otherwise. All frames are
+/// Waits for frames, or for an error: an interface that goes is no other event. All frames are
 /// taken afterwards, so that the note of them is cleared before.
 async fn readable(ready: &AsyncFd<OwnedFd>) {
     wait(ready, Interest::READABLE | Interest::ERROR).await;
@@ -282,7 +306,13 @@ impl AsyncWrite for L2Stream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shared.state().port.channel().finish();
+        let mut state = self.shared.state();
+        state.failed()?;
+        let channel = state.port.channel();
+        if let Some(error) = channel.error() {
+            return Poll::Ready(Err(failure(error)));
+        }
+        channel.finish();
         self.shared.called.notify_one();
         Poll::Ready(Ok(()))
     }
@@ -290,7 +320,26 @@ impl AsyncWrite for L2Stream {
 
 impl Drop for L2Stream {
     fn drop(&mut self) {
-        self.shared.state().is_dropped = true;
+        let now = self.shared.now();
+        self.shared.state().drop_stream(now);
         self.shared.called.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_waits_while_the_queue_is_full() {
+        let ms = Timestamp::from_millis;
+        let at = |next, due| wait_until(ms(10), next, due);
+        assert_eq!(at(Next::Anything, Some(ms(3))), Some(ms(3)));
+        assert_eq!(at(Next::Room, Some(ms(3))), Some(ms(11)));
+        assert_eq!(at(Next::Room, Some(ms(30))), Some(ms(30)));
+        assert_eq!(at(Next::Room, None), None);
+        for due in [None, Some(ms(3)), Some(ms(30))] {
+            assert_eq!(at(Next::Queue, due), Some(ms(11)));
+        }
     }
 }

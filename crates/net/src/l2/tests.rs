@@ -9,13 +9,17 @@ use std::time::{Duration, Instant};
 
 use mpbond_l2::{Key, Side};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_units::Timestamp;
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{CapabilitySet, capabilities, gettid, set_capabilities};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{FrameSocket, L2Stream, OpenError, PortConfig};
+use super::stream::{LINGER, State, Turn};
+use super::{FrameSocket, L2Stream, OpenError, Port, PortConfig};
 
 const CHANNEL: u32 = 0xc0ff_ee01;
+const NEAR_MAC: &str = "02:00:00:00:00:01";
+const FAR_MAC: &str = "02:00:00:00:00:02";
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -24,19 +28,26 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-fn stream(interface: &str, side: Side) -> L2Stream {
+fn end(interface: &str, side: Side) -> (FrameSocket, PortConfig) {
     let socket = FrameSocket::open(interface, CHANNEL).unwrap();
     let config = PortConfig {
         channel: CHANNEL,
         key: Key::from_bytes([5; 16]),
         side,
         mtu: 1500,
+        // Of the interfaces `far` and `near`.
         peer: match side {
-            // Of the interface `far`, by `veth`.
-            Side::Primary => Some("02:00:00:00:00:02".parse().unwrap()),
-            Side::Helper => None,
-        },
+            Side::Primary => FAR_MAC,
+            Side::Helper => NEAR_MAC,
+        }
+        .parse()
+        .unwrap(),
     };
+    (socket, config)
+}
+
+fn stream(interface: &str, side: Side) -> L2Stream {
+    let (socket, config) = end(interface, side);
     L2Stream::open(socket, config).unwrap()
 }
 
@@ -92,14 +103,21 @@ fn elsewhere<R: Send + 'static>(
     thread
 }
 
-/// Adds a pair of interfaces, of which the second has the address of `far`.
+/// Adds a pair of interfaces.
 fn veth(near: &str, far: &str) {
     sh(&format!("ip link add {near} type veth peer name {far}"));
 }
 
+fn addresses() {
+    sh(&format!(
+        "ip link set near address {NEAR_MAC}; ip link set far address {FAR_MAC}"
+    ));
+}
+
 fn pair() {
     veth("near", "far");
-    sh("ip link set far address 02:00:00:00:00:02; ip link set near up");
+    addresses();
+    sh("ip link set near up");
 }
 
 /// Passes frames on between two interfaces until it is dropped. One in a hundred is lost, and one in
@@ -169,8 +187,8 @@ fn role_of_a_transfer() {
     }
     veth("near", "one");
     veth("two", "far");
-    sh("ip link set far address 02:00:00:00:00:02
-        for name in near one two; do ip link set $name up; done");
+    addresses();
+    sh("for name in near one two; do ip link set $name up; done");
     let switch = Switch::start(["one", "two"]);
     let far = elsewhere(|| {
         runtime().block_on(async {
@@ -231,7 +249,11 @@ fn role_of_failures() {
     });
     let mut kind = runtime().block_on(async {
         let mut stream = stream("near", Side::Primary);
-        write(&mut stream, 1_000_000_000).await.unwrap_err()
+        let error = write(&mut stream, 1_000_000_000).await.unwrap_err();
+        // What was written has not arrived.
+        let end = stream.shutdown().await.unwrap_err();
+        assert_eq!(end.kind(), error.kind(), "{end}");
+        error
     });
     let noticed = Instant::now();
     over.send(()).unwrap();
@@ -253,7 +275,10 @@ fn role_of_failures() {
         stream.write_all(&[octet(0); 1]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         sh("ip link set near down");
-        write(&mut stream, 1_000_000_000).await.unwrap_err()
+        let error = write(&mut stream, 1_000_000_000).await.unwrap_err();
+        let end = stream.shutdown().await.unwrap_err();
+        assert_eq!(end.kind(), error.kind(), "{end}");
+        error
     });
     assert_eq!(kind.kind(), io::ErrorKind::NetworkDown, "{kind}");
     let text = kind.to_string();
@@ -298,6 +323,65 @@ fn role_of_a_smaller_mtu() {
         assert!(counts.repeated > 0, "{counts:?}");
     });
     assert_eq!(far.join().unwrap(), BYTES);
+}
+
+#[test]
+fn a_stream_that_was_dropped_ends_within_ten_seconds() {
+    play("-Urn", "l2::tests::role_of_a_drop");
+}
+
+/// Both ends in virtual time: the helper reads nothing, so that the primary has octets without
+/// credit; and a helper that was dropped before its primary came.
+#[test]
+#[ignore = "a role, which the test above starts"]
+fn role_of_a_drop() {
+    const TICK: Duration = Duration::from_millis(10);
+    if !is_called_for() {
+        return;
+    }
+    pair();
+    sh("ip link set far up");
+    let port = |name, side| {
+        let (socket, config) = end(name, side);
+        Port::new(Timestamp::ZERO, socket, config).unwrap()
+    };
+    let mut near = port("near", Side::Primary);
+    let mut far = port("far", Side::Helper);
+    let mut now = Timestamp::ZERO;
+    let mut turn_far = |now| {
+        while far.receive(now).unwrap() {}
+        far.send(now).unwrap();
+        far.channel().error()
+    };
+    // More than the window.
+    let mut waits = 4 << 20;
+    for _ in 0..100 {
+        now += TICK;
+        let count = near.channel().write(&vec![1; waits]).unwrap();
+        waits -= count;
+        while near.receive(now).unwrap() {}
+        near.send(now).unwrap();
+        assert_eq!(turn_far(now), None);
+    }
+    assert!(near.channel().room() == 0 && waits > 0, "{waits}");
+    let mut state = State::new(near);
+    let dropped = now;
+    state.drop_stream(dropped);
+    while state.turn(now).unwrap() != Turn::Over {
+        assert!(now <= dropped + LINGER, "{now}");
+        assert_eq!(turn_far(now), None);
+        now += TICK;
+    }
+    assert!(now >= dropped + LINGER);
+    assert_eq!(turn_far(now), Some(mpbond_l2::Error::Reset));
+
+    let mut alone = State::new(port("far", Side::Helper));
+    alone.drop_stream(Timestamp::ZERO);
+    let mut now = Timestamp::ZERO;
+    while alone.turn(now).unwrap() != Turn::Over {
+        now += TICK;
+        assert!(now <= Timestamp::ZERO + LINGER, "{now}");
+    }
 }
 
 #[test]
