@@ -7,15 +7,16 @@ use mpbond_units::Timestamp;
 use crate::frame::{self, Frame, HEADER_BYTES, Header, Kind, Refused};
 use crate::ping::Pings;
 use crate::receiver::{Acknowledgement, Receiver};
-use crate::sender::{Counts, Next, Sender};
+use crate::sender::{Counts, Sender, Transmission};
 use crate::tag::{Key, Side};
 
-/// Silence after which a peer that owes an answer counts as gone; four time-outs, if that is more.
+/// Silence after which a peer counts as gone while an answer is due; four time-outs, if that is
+/// more.
 pub const SILENCE: Duration = Duration::from_millis(300);
 const SILENT_TIMEOUTS: u32 = 4;
 /// Time-outs in this silence, at least: where this host itself has paused, its frames are late, not
 /// the answers.
-const SILENT_TRIES: u32 = 2;
+const MIN_SILENT_TIMEOUTS: u32 = 2;
 /// Time for which a helper waits for the first frame of its primary.
 const OPENING: Duration = Duration::from_secs(10);
 /// Smallest MTU: that of IPv4 (RFC 791).
@@ -79,13 +80,13 @@ pub struct Channel {
     config: Config,
     sender: Sender,
     receiver: Receiver,
-    heard_at: Timestamp,
+    last_frame_at: Timestamp,
     /// A frame has arrived.
     is_open: bool,
     /// Beginning of the wait for any frame; `None` when none is due.
-    owed_since: Option<Timestamp>,
+    waits_since: Option<Timestamp>,
     /// Time-outs since a frame arrived.
-    tries: u32,
+    timeouts: u32,
     pings: Pings,
     reset: Reset,
     error: Option<Error>,
@@ -117,10 +118,10 @@ impl Channel {
             },
             sender: Sender::new(usize::try_from(window).unwrap_or(usize::MAX)),
             receiver: Receiver::new(window),
-            heard_at: now,
+            last_frame_at: now,
             is_open: false,
-            owed_since: opens.then_some(now),
-            tries: 0,
+            waits_since: opens.then_some(now),
+            timeouts: 0,
             pings: Pings::new(now, opens),
             reset: Reset::None,
             error: None,
@@ -207,8 +208,8 @@ impl Channel {
         self.sender.is_done()
     }
 
-    /// Whether the channel can be forgotten: it has failed and said so, or both directions have
-    /// ended and the peer has had time to ask for the last acknowledgement again.
+    /// Whether the channel can be forgotten: it has failed and its RESET was sent, or both
+    /// directions have ended and the peer has had time to ask for the last acknowledgement again.
     pub fn is_over(&self, now: Timestamp) -> bool {
         match self.error {
             Some(_) => self.reset != Reset::Due,
@@ -240,7 +241,7 @@ impl Channel {
             return Ok(());
         }
         self.sender.handle_ack(now, &header)?;
-        self.heard(now);
+        self.note_frame(now);
         match header.kind {
             Kind::Data => self.receiver.handle_data(now, header.offset, payload)?,
             Kind::Fin => self.receiver.handle_fin(header.offset)?,
@@ -255,17 +256,17 @@ impl Channel {
         Ok(())
     }
 
-    fn heard(&mut self, now: Timestamp) {
-        self.heard_at = now;
+    fn note_frame(&mut self, now: Timestamp) {
+        self.last_frame_at = now;
         self.is_open = true;
-        self.tries = 0;
-        self.owed_since = self.sender.owes().then_some(now);
+        self.timeouts = 0;
+        self.waits_since = self.sender.has_segments().then_some(now);
     }
 
     fn after_change(&mut self, now: Timestamp) {
         if self.sender.is_done() && self.receiver.has_ended() {
             self.done_at.get_or_insert(now);
-            self.owed_since = None;
+            self.waits_since = None;
             self.pings.end();
         }
         let is_blocked = self.is_open && self.sender.is_blocked();
@@ -283,14 +284,14 @@ impl Channel {
             return None;
         }
         if let Some(number) = self.pings.poll(now) {
-            self.owed_since.get_or_insert(now);
+            self.waits_since.get_or_insert(now);
             return self.encode(Kind::Ping, number, into);
         }
         if self.pings.is_answer_due() || self.receiver.has_untold() {
             return self.acknowledge(into);
         }
         if let Some(next) = self.sender.poll(now, self.max_payload()) {
-            self.owed_since.get_or_insert(now);
+            self.waits_since.get_or_insert(now);
             return self.encode_data(next, into);
         }
         self.after_change(now);
@@ -319,7 +320,7 @@ impl Channel {
         )
     }
 
-    fn encode_data(&mut self, next: Next, into: &mut [u8]) -> Option<usize> {
+    fn encode_data(&mut self, next: Transmission, into: &mut [u8]) -> Option<usize> {
         let acknowledgement = self.receiver.brief();
         let header = self.header(next.kind, next.offset, acknowledgement);
         let start = header.encoded_bytes();
@@ -363,12 +364,12 @@ impl Channel {
 
     fn silent_at(&self) -> Option<Timestamp> {
         if !self.is_open && self.config.side == Side::Helper {
-            return Some(self.heard_at + OPENING);
+            return Some(self.last_frame_at + OPENING);
         }
-        if self.tries < SILENT_TRIES {
+        if self.timeouts < MIN_SILENT_TIMEOUTS {
             return None;
         }
-        let since = self.owed_since?.max(self.heard_at);
+        let since = self.waits_since?.max(self.last_frame_at);
         Some(since + SILENCE.max(self.sender.timeout() * SILENT_TIMEOUTS))
     }
 
@@ -377,9 +378,9 @@ impl Channel {
         if self.error.is_some() {
             return;
         }
-        self.tries += u32::from(self.sender.handle_timeout(now));
+        self.timeouts += u32::from(self.sender.handle_timeout(now));
         let timeout = self.sender.timeout();
-        self.tries += u32::from(self.pings.handle_timeout(now, timeout));
+        self.timeouts += u32::from(self.pings.handle_timeout(now, timeout));
         let failure = match self.silent_at() {
             Some(at) if now >= at => Some(Error::Silent),
             _ if self.sender.is_stalled() || self.pings.is_unanswered() => Some(Error::Stalled),

@@ -11,11 +11,11 @@
 //!   of the channel's key can make. What has no valid tag is dropped.
 //! - **Sending**: octets are kept until they are acknowledged. A frame is sent again when one that
 //!   was sent three later has arrived, or after a time-out of 45 ms or more. Credit 0 stops the
-//!   sender; it then asks more and more rarely, from 200 ms to 3.2 s, whether the peer is still there.
+//!   sender; it then asks whether the peer is still there, after 200 ms and more and more rarely.
 //! - **Receiving**: octets are kept within the credit until they are read. An acknowledgement is
 //!   due each 64 KiB or 25 ms, and at once at a gap.
 //! - **End**: each direction ends by itself (FIN), or the channel as a whole (RESET). A peer that
-//!   is silent for 300 ms while it owes an answer, or does not receive data, counts as gone: the
+//!   is silent for 300 ms while an answer is due, or does not receive data, counts as gone: the
 //!   driver is to continue over TCP. After 30 s without a sign of the peer, an end asks.
 //!
 //! # Rate
@@ -23,9 +23,9 @@
 //! There is no congestion control: a window of frames may leave at once. Three limits hold the rate
 //! down. The credit bounds what is under way to what the peer's socket can take. The sender's own
 //! socket refuses frames while too many wait for the interface, and the driver waits for room; so
-//! frames wait here, unless the host has a queue that drops them (fq_codel). And a link whose middle
-//! (an access point, a switch) drops frames shows as loss in [`Counts`]: above 1 %, the pipe is to
-//! go back to TCP, which shares.
+//! frames wait here, unless the host has a queue that drops them (fq_codel). And a link whose
+//! middle (an access point, a switch) drops frames shows as loss in [`Counts`]: above 1 %, the pipe
+//! is to go back to TCP, which shares.
 //!
 //! # A channel in memory
 //!

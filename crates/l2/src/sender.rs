@@ -49,7 +49,7 @@ enum State {
 
 /// A frame to be sent; its payload is at these offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Next {
+pub(crate) struct Transmission {
     pub(crate) kind: Kind,
     pub(crate) offset: u64,
     pub(crate) bytes: u16,
@@ -154,7 +154,7 @@ impl Sender {
     }
 
     /// Whether frames are under way or lost.
-    pub(crate) fn owes(&self) -> bool {
+    pub(crate) fn has_segments(&self) -> bool {
         !self.segments.is_empty()
     }
 
@@ -163,7 +163,7 @@ impl Sender {
         self.segments.is_empty() && self.next < self.written && self.limit <= self.next
     }
 
-    /// Whether the peer does not receive, although it may be heard.
+    /// Whether the peer does not receive, although frames of it may arrive.
     pub(crate) fn is_stalled(&self) -> bool {
         self.timeouts >= MAX_TIMEOUTS
     }
@@ -281,7 +281,7 @@ impl Sender {
         let lost = lost.max(tried.map_or(0, |(_, number)| number));
         self.lose(|segment| segment.number <= lost);
         self.timeouts = 0;
-        self.waits_since = self.owes().then_some(now);
+        self.waits_since = self.has_segments().then_some(now);
     }
 
     /// Marks those of the frames under way to be sent again.
@@ -297,7 +297,7 @@ impl Sender {
 
     /// The next frame to be sent, with at most `max_payload` octets; `None` when there is nothing
     /// or no credit. It counts as sent.
-    pub(crate) fn poll(&mut self, now: Timestamp, max_payload: u16) -> Option<Next> {
+    pub(crate) fn poll(&mut self, now: Timestamp, max_payload: u16) -> Option<Transmission> {
         let next = self
             .repeat(now, max_payload)
             .or_else(|| self.fresh(now, max_payload))?;
@@ -306,7 +306,7 @@ impl Sender {
         Some(next)
     }
 
-    fn repeat(&mut self, now: Timestamp, max_payload: u16) -> Option<Next> {
+    fn repeat(&mut self, now: Timestamp, max_payload: u16) -> Option<Transmission> {
         let from = self.lost_from?;
         let mut at = self.segments.partition_point(|s| s.end <= from);
         let mut rest = self.segments.range(at..);
@@ -340,10 +340,10 @@ impl Sender {
         segment.state = State::UnderWay;
         self.lost_from = Some(segment.end);
         self.counts.repeated += 1;
-        Some(next(segment))
+        Some(transmission(segment))
     }
 
-    fn fresh(&mut self, now: Timestamp, max_payload: u16) -> Option<Next> {
+    fn fresh(&mut self, now: Timestamp, max_payload: u16) -> Option<Transmission> {
         let most = usize::try_from(self.window / FRAME_BYTES).unwrap_or(MAX_SEGMENTS);
         if self.segments.len() >= most.clamp(1, MAX_SEGMENTS) {
             return None;
@@ -351,7 +351,7 @@ impl Sender {
         let most = self.next + u64::from(max_payload);
         let end = self.written.min(self.limit).min(most);
         // The rest of the credit waits for more, which what is under way brings.
-        if end < most && end < self.written && self.owes() {
+        if end < most && end < self.written && self.has_segments() {
             return None;
         }
         let (end, is_fin) = match end.saturating_sub(self.next) {
@@ -370,7 +370,7 @@ impl Sender {
             state: State::UnderWay,
         };
         self.next = end;
-        let next = next(&segment);
+        let next = transmission(&segment);
         self.segments.push_back(segment);
         Some(next)
     }
@@ -386,15 +386,15 @@ impl Sender {
     }
 }
 
-fn next(segment: &Segment) -> Next {
+fn transmission(segment: &Segment) -> Transmission {
     let bytes = u16::try_from(segment.end - segment.start).unwrap_or(u16::MAX);
     match segment.is_fin {
-        true => Next {
+        true => Transmission {
             kind: Kind::Fin,
             offset: segment.start,
             bytes: 0,
         },
-        false => Next {
+        false => Transmission {
             kind: Kind::Data,
             offset: segment.start,
             bytes,
@@ -550,7 +550,7 @@ mod tests {
         for n in 0..8 {
             assert!(!sender.is_stalled(), "{n}");
             let at = sender.deadline().unwrap();
-            // The peer is heard.
+            // Frames of the peer arrive.
             sender.handle_ack(at, &ack(0, 1 << 20, &[])).unwrap();
             sender.handle_timeout(at);
         }
@@ -573,7 +573,7 @@ mod tests {
         sender
             .handle_ack(ms(46), &ack(2_000, 1 << 20, &[]))
             .unwrap();
-        assert!(!sender.owes());
+        assert!(!sender.has_segments());
     }
 
     #[test]

@@ -18,8 +18,8 @@ pub(super) const ETHERNET_BYTES: usize = 14;
 /// Requested size of the receive buffer; the administrator may allow less (`net.core.rmem_max`).
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// The kernel charges a frame of 1500 octets with up to 4 KiB, and doubles what is requested: an
-/// octet of such a frame takes up to four of the buffer. A channel counts a shorter frame as 1 KiB of
-/// the window.
+/// octet of such a frame takes up to four of the buffer. A channel counts a shorter frame as 1 KiB
+/// of the window.
 const BUFFER_PER_OCTET: usize = 4;
 /// ARPHRD_ETHER, also of WiFi.
 const ETHERNET: u16 = 1;
@@ -177,7 +177,7 @@ fn link(interface: &str) -> Result<LinkAddr, OpenError> {
         .ok_or_else(|| OpenError::NotEthernet(interface.to_owned()))
 }
 
-/// A filter that passes the frames of a channel, so that the others wake nobody up.
+/// A filter that passes the frames of a channel, so that the others cause no event.
 fn filter(channel: u32) -> [SockFilter; 4] {
     const LOAD_WORD_AT: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
     const JUMP_IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K

@@ -120,8 +120,8 @@ fn pair() {
     sh("ip link set near up");
 }
 
-/// Passes frames on between two interfaces until it is dropped. One in a hundred is lost, and one in
-/// fifty is followed by a copy in which an octet of the header differs.
+/// Passes frames on between two interfaces until it is dropped. One in a hundred is lost, and one
+/// in fifty is followed by a copy in which an octet of the header differs.
 struct Switch {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<u64>>,
@@ -283,7 +283,7 @@ fn role_of_failures() {
     assert_eq!(kind.kind(), io::ErrorKind::NetworkDown, "{kind}");
     let text = kind.to_string();
     assert!(text.starts_with("Ethernet frames on near: "), "{text}");
-    // Its end has lost the carrier and owes nothing: it is not told, as with TCP. It goes away.
+    // The peer's interface has no carrier, which is no error, as with TCP, until it is deleted.
     sh("ip link del near");
     assert_eq!(far.join().unwrap(), io::ErrorKind::NetworkDown);
 }
