@@ -92,11 +92,11 @@ pub(super) fn calls() -> Vec<Vec<u8>> {
     let wait = |ms: u8| vec![WAIT, ms];
     vec![
         [
-            short(WRITE, 14_400),
+            short(WRITE, 14_640),
             ack(0, 64 << 10, &[]),
             vec![FINISH],
-            ack(1_440, 64 << 10, &[(1_440, 12_960)]),
-            ack(14_401, 0, &[]),
+            ack(1_464, 64 << 10, &[(1_464, 13_176)]),
+            ack(14_641, 0, &[]),
             wait(25),
         ]
         .concat(),
@@ -113,9 +113,10 @@ pub(super) fn calls() -> Vec<Vec<u8>> {
             short(WRITE, 2_000),
             ack(0, 0, &[]),
             wait(200),
-            of(PING, 0),
+            of(PING, 1),
             wait(45),
-            ack(0, 2_000, &[]),
+            // The answer to the first question, and credit.
+            of(ACK, 1),
             wait(45),
         ]
         .concat(),
@@ -123,7 +124,7 @@ pub(super) fn calls() -> Vec<Vec<u8>> {
             ack(0, 64 << 10, &[]),
             short(WRITE, 20_000),
             short(MTU, 600),
-            ack(524, 64 << 10, &[(1, 525)]),
+            ack(564, 64 << 10, &[(564, 1_128)]),
             wait(90),
         ]
         .concat(),
