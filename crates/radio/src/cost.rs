@@ -1,0 +1,163 @@
+//! A radio's energy in a few numbers, for estimates ahead of a transfer.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use crate::account::{Account, Summary};
+use crate::event::{Direction, Packet, Placement};
+use crate::profile::RadioProfile;
+use crate::radio::Radio;
+use crate::timeline::Phase;
+
+/// Length of the transfer whose mean power counts: many averaging windows of any model.
+const TRANSFER: Duration = Duration::from_secs(5);
+
+/// Interval of its packets: shorter than the gap that ends the activity of any model.
+const EVERY: Duration = Duration::from_millis(1);
+
+/// Bytes of a packet: 12 Mbit/s at that interval.
+const PACKET: u32 = 1_500;
+
+/// A radio's energy in a few numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RadioCost {
+    /// Time until a sleeping radio carries data.
+    pub promotion: Duration,
+    /// Energy of that, in J.
+    pub promotion_joules: f64,
+    /// Power while data passes, without the part that grows with the rate, in W.
+    pub active_watts: f64,
+    /// Energy of a bit besides, in J.
+    pub joules_per_bit: f64,
+    /// Time from the last packet until the radio sleeps.
+    pub tail: Duration,
+    /// Energy of a whole tail, in J.
+    pub tail_joules: f64,
+}
+
+impl RadioCost {
+    /// Figures of a radio that carries data in one direction, taken from its state machine: of a
+    /// lone packet, and of a transfer at 12 Mbit/s.
+    pub fn of(profile: &RadioProfile, direction: Direction) -> Self {
+        let lone = run(profile, direction, 1);
+        let transfer = run(profile, direction, (TRANSFER.as_millis()) as u32);
+        let active = phase(&transfer, Phase::Transfer);
+        let bits = (transfer.up_bytes + transfer.down_bytes) as f64 * 8.0;
+        let promotion = phase(&lone, Phase::Promotion);
+        let tail = phase(&lone, Phase::Tail);
+        Self {
+            promotion: Duration::from_secs_f64(promotion.0),
+            promotion_joules: promotion.1,
+            active_watts: (active.1 - transfer.bits_joules) / active.0.max(f64::MIN_POSITIVE),
+            joules_per_bit: transfer.bits_joules / bits,
+            tail: Duration::from_secs_f64(tail.0),
+            tail_joules: tail.1,
+        }
+    }
+
+    /// Energy of one more activity of a radio whose last packet passed `quiet` ago, beyond that of
+    /// the activity itself, in J: its tail begins anew, and a radio that sleeps has a promotion.
+    pub fn wake_joules(&self, quiet: Duration) -> f64 {
+        if quiet >= self.tail {
+            return self.promotion_joules + self.tail_joules;
+        }
+        self.tail_joules * quiet.as_secs_f64() / self.tail.as_secs_f64()
+    }
+
+    /// Time until it carries data, if its last packet passed `quiet` ago.
+    pub fn wake_time(&self, quiet: Duration) -> Duration {
+        match quiet >= self.tail {
+            true => self.promotion,
+            false => Duration::ZERO,
+        }
+    }
+}
+
+/// Energy of so many packets from sleep to sleep.
+fn run(profile: &RadioProfile, direction: Direction, packets: u32) -> Summary {
+    let mut radio = Radio::new(profile, Placement::Live);
+    let mut sums = Account::default();
+    let packet = Packet {
+        direction,
+        bytes: PACKET,
+    };
+    let first = radio.packet(Timestamp::ZERO, packet, &mut sums);
+    let mut last = first;
+    for n in 1..packets {
+        last = radio.packet(first + EVERY * n, packet, &mut sums);
+    }
+    radio.finish(last, &mut sums);
+    sums.summary()
+}
+
+/// Seconds and joules of a phase.
+fn phase(of: &Summary, phase: Phase) -> (f64, f64) {
+    let sum = of.phases[phase.index()];
+    (sum.seconds, sum.joules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profiles;
+
+    fn cost(profile: &str, direction: Direction) -> RadioCost {
+        let profiles = Profiles::shipped().unwrap();
+        RadioCost::of(profiles.radio(profile).unwrap(), direction)
+    }
+
+    fn near(value: f64, expected: f64) {
+        let error = (value - expected).abs() / expected;
+        assert!(error < 0.01, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn figures_are_those_of_the_profile() {
+        let lte = cost("lte-2012", Direction::Down);
+        assert_eq!(lte.promotion, Duration::from_micros(260_100));
+        near(lte.promotion_joules, 0.2601 * 1.2107);
+        near(lte.active_watts, 1.28804);
+        near(lte.joules_per_bit, 51.97e-9);
+        near(lte.tail.as_secs_f64(), 11.576);
+        near(lte.promotion_joules + lte.tail_joules, 12.765);
+        near(cost("lte-2012", Direction::Up).joules_per_bit, 438.39e-9);
+        let wifi = cost("wifi-s4", Direction::Down);
+        near(wifi.active_watts, 0.451);
+        near(wifi.tail_joules, 0.21 * 0.289);
+        near(cost("wifi-s4", Direction::Up).active_watts, 0.654);
+    }
+
+    /// The formula against the state machine: a second packet at any time after the first. It
+    /// leaves out the activity of a lone packet, up to 0.08 J.
+    #[test]
+    fn one_more_activity_costs_what_the_state_machine_says() {
+        let profiles = Profiles::shipped().unwrap();
+        for name in ["lte-2012", "lte-2020-tmobile", "5g-lb-2020"] {
+            let profile = profiles.radio(name).unwrap();
+            let cost = RadioCost::of(profile, Direction::Down);
+            for quiet_s in [1, 3, 9, 30] {
+                let quiet = Duration::from_secs(quiet_s);
+                let joules = |second: bool| {
+                    let mut radio = Radio::new(profile, Placement::Live);
+                    let mut sums = Account::default();
+                    let first = radio.packet(Timestamp::ZERO, Packet::down(0), &mut sums);
+                    let end = match second {
+                        true => radio.packet(first + quiet, Packet::down(0), &mut sums),
+                        false => first,
+                    };
+                    radio.finish(end, &mut sums);
+                    let summary = sums.summary();
+                    let idle = summary.phases[Phase::Idle.index()].joules;
+                    summary.joules - idle
+                };
+                let extra = joules(true) - joules(false);
+                let error = (cost.wake_joules(quiet) - extra).abs();
+                assert!(
+                    error < 0.03 * extra + 0.08,
+                    "{name} {quiet:?}: {extra} {error}"
+                );
+            }
+        }
+    }
+}
