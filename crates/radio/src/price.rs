@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// Without promotions and tails of the pipe, and without the time of 5G in `RRC_INACTIVE` (4.8 s
-    /// at 66 mW), as the design computed.
+    /// As the design computed: without promotions and tails of the pipe, and without the time of 5G
+    /// in `RRC_INACTIVE` (4.8 s at 66 mW).
     fn as_designed(wwan: &str, rates: [f64; 3]) -> PricedHelper {
         let mut helper = helper(wwan, rates);
         if wwan == "5g-sa-2020" {
