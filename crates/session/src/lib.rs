@@ -117,6 +117,7 @@ pub mod driving;
 mod estimator;
 mod handshake;
 mod ids;
+mod least_burst;
 mod mechanism;
 pub mod pad;
 mod path_bytes;
@@ -139,6 +140,7 @@ pub use config::{
 pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};
+pub use least_burst::LeastBurst;
 pub use mechanism::{Mechanism, Mechanisms};
 pub use path_bytes::PathBytes;
 pub use path_set::{PathNumber, PathSet};

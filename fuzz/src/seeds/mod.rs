@@ -16,8 +16,8 @@ use mpbond_net::control::{
 use mpbond_net::pairing;
 use mpbond_session::wire::{AckCount, Frame, FrameType, PathReport, Secret};
 use mpbond_session::{
-    Capabilities, CloseCode, Destination, Families, HelperId, Limits, PathLabel, ResetCode, Role,
-    SessionId, StreamClass, StreamId, SubflowId,
+    Capabilities, CloseCode, Destination, Families, HelperId, LeastBurst, Limits, PathLabel,
+    ResetCode, Role, SessionId, StreamClass, StreamId, SubflowId,
 };
 use mpbond_units::BitRate;
 
@@ -322,6 +322,15 @@ fn session_frames() -> Vec<Frame> {
         },
         Frame::Cut {
             subflow: SubflowId(3),
+        },
+        Frame::Admit {
+            subflow: SubflowId(1),
+            change: 1,
+            least: LeastBurst {
+                bytes: 1_100_000,
+                background_bytes: LeastBurst::NEVER,
+                tail: Duration::from_secs(11),
+            },
         },
         Frame::GoAway {
             reason: "the proxy stops".to_owned(),

@@ -107,6 +107,7 @@ impl Session {
             | SentFrame::MaxStreamData(_)
             | SentFrame::MaxStreams
             | SentFrame::Priority(_)
+            | SentFrame::Admit(_)
             | SentFrame::Cut(_)
             | SentFrame::GoAway
             | SentFrame::Ping => {}

@@ -14,6 +14,8 @@ pub(super) struct Control {
     pub(super) max_streams_wanted: bool,
     /// Subflows whose priority has changed.
     priorities: VecDeque<SubflowId>,
+    /// Subflows of which the peer is to learn for which bursts they are used.
+    admits: VecDeque<SubflowId>,
     /// Subflows that the peer is to give up.
     cuts: VecDeque<SubflowId>,
     /// Reason of a GO_AWAY.
@@ -27,6 +29,7 @@ impl Control {
         self.max_data_wanted
             || self.max_streams_wanted
             || !self.priorities.is_empty()
+            || !self.admits.is_empty()
             || !self.cuts.is_empty()
             || self.go_away_wanted
     }
@@ -40,6 +43,17 @@ impl Control {
 
     pub(super) fn pop_priority(&mut self) -> Option<SubflowId> {
         self.priorities.pop_front()
+    }
+
+    /// The peer is to learn for which bursts a subflow is used.
+    pub(super) fn admit(&mut self, subflow: SubflowId) {
+        if !self.admits.contains(&subflow) {
+            self.admits.push_back(subflow);
+        }
+    }
+
+    pub(super) fn pop_admit(&mut self) -> Option<SubflowId> {
+        self.admits.pop_front()
     }
 
     /// The peer is to give a subflow up.
@@ -66,10 +80,11 @@ mod tests {
         for n in 0..100 {
             control.cut(SubflowId(n));
             control.prioritise(SubflowId(n % 3));
+            control.admit(SubflowId(n % 5));
         }
         assert!(control.is_due());
         assert_eq!(control.cuts.len(), MAX_CUTS);
-        assert_eq!(control.priorities.len(), 3);
+        assert_eq!((control.priorities.len(), control.admits.len()), (3, 5));
         assert_eq!(control.pop_cut(), Some(SubflowId(68)));
     }
 }

@@ -419,9 +419,9 @@ fn pipe_quiet(now: Timestamp, s: &Subflow) -> Option<Duration> {
 /// Time since the radio towards the Internet last carried stream bytes: for a helper's radio by its
 /// own report, if that is recent.
 fn radio_quiet(now: Timestamp, s: &Subflow) -> Option<Duration> {
-    match s.downlink {
+    match s.radio.downlink {
         Some(d) if now.since(d.read_at) < DOWNLINK_KNOWN => {
-            let down = d.quiet + now.since(d.read_at);
+            let down = d.quiet(now);
             let up = s.counters.last_out.map(|at| now.since(at));
             Some(up.map_or(down, |up| up.min(down)))
         }
@@ -484,7 +484,7 @@ mod tests {
             Some(0)
         );
         // The helper's own link has been silent for long: only its pipe is busy.
-        all[1].downlink = Some(HelperDownlink {
+        all[1].radio.downlink = Some(HelperDownlink {
             quiet: Duration::from_secs(4),
             read_at: ms(1_950),
         });

@@ -19,7 +19,8 @@
 //!
 //! The other files are methods of [`Session`]: [`app`] for applications, [`join`] for connections,
 //! [`receive`] and [`ack`] for records that arrive, [`transmit`], [`choose`] and [`fill`] for
-//! records that are sent, [`lifecycle`] for timeouts and ends.
+//! records that are sent, [`resting`] for radios that are left asleep, [`lifecycle`] for timeouts
+//! and ends.
 
 mod ack;
 mod app;
@@ -42,6 +43,7 @@ mod rebalance_sets;
 mod receive;
 mod reclass;
 mod reinject;
+mod resting;
 mod resume;
 mod short_exchanges;
 mod streams;
@@ -234,7 +236,7 @@ impl Session {
     /// bringing what the helper holds for long after.
     pub fn handle_helper_downlink(&mut self, now: Timestamp, id: SubflowId, since: Duration) {
         if let Some(s) = self.subflows.by_id_mut(id) {
-            s.downlink = Some(HelperDownlink {
+            s.radio.downlink = Some(HelperDownlink {
                 quiet: since,
                 read_at: now,
             });

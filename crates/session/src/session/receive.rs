@@ -204,6 +204,11 @@ impl Session {
                 change,
                 treatment,
             } => self.take_class(now, stream, change, treatment),
+            Frame::Admit {
+                subflow,
+                change,
+                least,
+            } => self.take_admit(subflow, change, least),
             // Of a later version: its record counts, if it elicits an ACK.
             Frame::Extension { .. } => Ok(()),
             Frame::Cut { subflow } => {
@@ -282,6 +287,9 @@ impl Session {
         }
         let s = &mut self.subflows[i];
         s.phase = Phase::Up;
+        if s.radio.for_peer.is_some() {
+            self.control.admit(id);
+        }
         self.paths_changed();
         self.events.push_back(Event::SubflowUp(id));
         Ok(())

@@ -324,6 +324,7 @@ impl Work<'_> {
                 SentFrame::MaxData => control.max_data_wanted = true,
                 SentFrame::MaxStreams => control.max_streams_wanted = true,
                 SentFrame::Priority(id) => control.prioritise(id),
+                SentFrame::Admit(id) => control.admit(id),
                 SentFrame::Cut(id) => control.cut(id),
                 SentFrame::GoAway => control.go_away_wanted = true,
                 SentFrame::Ping => {}

@@ -28,6 +28,7 @@ impl Session {
         if !self.subflows.iter().any(|s| s.tx.room > 0 && s.carries()) {
             return None;
         }
+        self.update_rests(now);
         let mut frames = std::mem::take(&mut self.scratch.frames);
         let mut views = std::mem::take(&mut self.scratch.views);
         let i = self.fill_record(now, out, &mut frames, &mut views);
@@ -349,6 +350,18 @@ impl Session {
                 let role = s.role;
                 Frame::SubflowRole { subflow, role }.encode(out);
                 frames.push(SentFrame::Priority(subflow));
+            }
+        }
+        while let Some(subflow) = self.control.pop_admit() {
+            let s = self.subflows.by_id(subflow);
+            if let Some((s, least)) = s.and_then(|s| Some((s, s.radio.for_peer?))) {
+                Frame::Admit {
+                    subflow,
+                    change: s.radio.change,
+                    least,
+                }
+                .encode(out);
+                frames.push(SentFrame::Admit(subflow));
             }
         }
         while let Some(subflow) = self.control.pop_cut() {

@@ -9,14 +9,15 @@
 //! | express | active | third | | yes | second |
 //! | express | probed, avoided | third | | | second |
 //! | any | potentially failed | last | | | last |
+//! | regular, its radio left asleep | up to avoided | third | | | second |
 //!
 //! *New data* and *feedback* go to subflows of the best tier that there is: a worse one is used
 //! only where no better one exists. Which of the tier is chosen is for the scheduler, or the
 //! feedback rule. *Data of others* are bytes that another subflow carries and is late with. They
 //! are copied by probing and rebalancing only while a subflow that may take them exists, and are
 //! then sent as new data is. *Urgent* are copies, and bytes of streams of early ranks, that would
-//! wait at a helper elsewhere. A subflow whose hello is not written, or whose first one is not
-//! answered, is given nothing.
+//! wait at a helper elsewhere. Which radios are left asleep, `session::resting` says. A subflow
+//! whose hello is not written, or whose first one is not answered, is given nothing.
 
 use super::Subflow;
 use super::health::Standing;
@@ -43,6 +44,7 @@ impl Subflow {
         let tier = match (self.health.standing(), self.role) {
             (Standing::PotentiallyFailed, _) => Tier::Last,
             (_, Role::Backup | Role::Express) => Tier::Third,
+            _ if self.radio.rests => Tier::Third,
             (Standing::Avoided, Role::Regular) if heeds_silence => Tier::Second,
             (_, Role::Regular) => Tier::First,
         };
@@ -55,6 +57,7 @@ impl Subflow {
         let tier = match self.role {
             _ if self.has_failed() => Tier::Last,
             Role::Express => Tier::Second,
+            Role::Regular if self.radio.rests => Tier::Second,
             Role::Regular | Role::Backup => Tier::First,
         };
         self.carries().then_some(tier)
@@ -62,7 +65,8 @@ impl Subflow {
 
     /// May be given data of others.
     pub(crate) fn may_take_over(&self) -> bool {
-        self.carries() && self.role == Role::Regular && self.health.standing() == Standing::Active
+        let is_regular = self.role == Role::Regular && !self.radio.rests;
+        self.carries() && is_regular && self.health.standing() == Standing::Active
     }
 
     /// May carry urgent bytes past the queue of its helper.
@@ -117,6 +121,12 @@ mod tests {
                 assert_eq!(s.may_carry_urgent(), urgent, "{row}");
                 assert_eq!(s.feedback_tier(), Some(feedback), "{row}");
                 assert_eq!(s.works(), standing != PotentiallyFailed, "{row}");
+                if role == Role::Regular && standing != PotentiallyFailed {
+                    s.radio.rests = true;
+                    assert_eq!(s.data_tier(true), Some(Tier::Third), "{row}");
+                    assert_eq!(s.feedback_tier(), Some(Tier::Second), "{row}");
+                    assert!(!s.may_take_over(), "{row}");
+                }
                 s.phase = Phase::AwaitSession;
                 assert_eq!(
                     (s.data_tier(true), s.feedback_tier()),

@@ -3,6 +3,7 @@
 mod eligibility;
 mod health;
 mod owed_ranks;
+mod radio;
 mod sent;
 mod setup;
 mod short_queue;
@@ -14,6 +15,7 @@ use mpbond_units::{BitRate, Timestamp};
 
 pub(crate) use health::{Health, Standing};
 use owed_ranks::OwedRanks;
+pub(crate) use radio::{HelperDownlink, Radio};
 pub(crate) use sent::{LastFrame, SentFrame, SentQueue};
 pub use setup::SubflowSetup;
 use short_queue::ShortQueue;
@@ -65,8 +67,7 @@ pub(crate) struct Subflow {
     pub(crate) pings: Pings,
     /// Client: idle time after which a NAT may forget it, where that is known.
     pub(crate) keep_alive: Option<Duration>,
-    /// The helper's last report on the radio of its own link, which knows better than the pipe.
-    pub(crate) downlink: Option<HelperDownlink>,
+    pub(crate) radio: Radio,
     pub(crate) counters: Counters,
 }
 
@@ -125,15 +126,6 @@ pub(crate) struct Counters {
     pub(crate) last_out: Option<Timestamp>,
 }
 
-/// A helper's own link, by its last report.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HelperDownlink {
-    /// Time since a byte had come down it when the report came.
-    pub(crate) quiet: Duration,
-    /// When the report came.
-    pub(crate) read_at: Timestamp,
-}
-
 impl Subflow {
     pub(crate) fn new(
         id: SubflowId,
@@ -170,7 +162,7 @@ impl Subflow {
             health: Health::new(now),
             pings: Pings::default(),
             keep_alive: setup.keep_alive,
-            downlink: None,
+            radio: Radio::default(),
             counters: Counters::default(),
         }
     }
@@ -297,6 +289,14 @@ impl Subflow {
         let due = now + self.pad(now);
         self.sent.push(self.tx.octets, now, due, frames);
         octets
+    }
+
+    /// Time since the last packet of its radio, as far as this end knows.
+    pub(crate) fn quiet(&self, now: Timestamp) -> Duration {
+        let sent = self.counters.last_out.unwrap_or_default();
+        let own = now.since(self.rx.at.max(sent));
+        let reported = self.radio.downlink.map(|link| link.quiet(now));
+        reported.map_or(own, |quiet| quiet.min(own))
     }
 
     /// Octets of ciphertext that are known to have arrived, in both directions.

@@ -26,6 +26,7 @@ pub(crate) enum SentFrame {
     MaxStreamData(StreamId),
     MaxStreams,
     Priority(SubflowId),
+    Admit(SubflowId),
     Cut(SubflowId),
     GoAway,
     Ping,
@@ -45,6 +46,7 @@ impl SentFrame {
             | Self::MaxData
             | Self::MaxStreams
             | Self::Priority(_)
+            | Self::Admit(_)
             | Self::Cut(_)
             | Self::GoAway
             | Self::Ping => None,

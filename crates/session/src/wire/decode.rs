@@ -19,6 +19,7 @@ use super::varint::{self, VARINT_MAX};
 use crate::class::StreamClass;
 use crate::code::{CloseCode, ResetCode};
 use crate::ids::{HelperId, SessionId, StreamId, SubflowId};
+use crate::least_burst::LeastBurst;
 use crate::path_set::{PathNumber, PathSet};
 use crate::treatment::Treatment;
 
@@ -119,6 +120,11 @@ impl Frame {
                 stream: b.stream()?,
                 change: b.varint()?,
                 treatment: b.class()?.into(),
+            },
+            FrameType::ADMIT => Self::Admit {
+                subflow: b.subflow()?,
+                change: b.varint()?,
+                least: b.least_burst()?,
             },
             _ if kind.is_extension() => {
                 return Ok(Self::Extension {
@@ -293,6 +299,18 @@ impl Body {
             name: printable(&name, MAX_NAME_BYTES),
             number: None,
         })
+    }
+
+    fn least_burst(&mut self) -> Result<LeastBurst, WireError> {
+        let least = LeastBurst {
+            bytes: self.varint()?,
+            background_bytes: self.varint()?,
+            tail: self.micros()?,
+        };
+        match least.tail <= LeastBurst::MAX_TAIL {
+            true => Ok(least),
+            false => Err(self.field("tail")),
+        }
     }
 
     fn destination(&mut self) -> Result<Destination, WireError> {

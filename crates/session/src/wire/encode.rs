@@ -13,6 +13,7 @@ use super::frame::{CHUNK_END, FIN, Frame, Limits, PathLabel};
 use super::frame_type::FrameType;
 use super::varint::{self, VARINT_MAX};
 use crate::ids::StreamId;
+use crate::least_burst::LeastBurst;
 use crate::treatment::Treatment;
 
 /// Maximum octets that a DATA frame adds to its bytes: type, length, stream, offset, flags.
@@ -205,6 +206,17 @@ impl Frame {
                 varint::put(out, *change);
                 out.put_u8(treatment.class.to_wire());
                 put_treatment(out, treatment);
+            }
+            Self::Admit {
+                subflow,
+                change,
+                least,
+            } => {
+                varint::put(out, u64::from(subflow.0));
+                varint::put(out, *change);
+                varint::put(out, least.bytes.min(VARINT_MAX));
+                varint::put(out, least.background_bytes.min(VARINT_MAX));
+                varint::put(out, micros(least.tail.min(LeastBurst::MAX_TAIL)));
             }
         }
     }

@@ -12,6 +12,7 @@ use super::role::Role;
 use super::secret::Secret;
 use crate::code::{CloseCode, ResetCode};
 use crate::ids::{HelperId, SessionId, StreamId, SubflowId};
+use crate::least_burst::LeastBurst;
 use crate::path_set::PathNumber;
 use crate::treatment::Treatment;
 
@@ -224,6 +225,15 @@ pub enum Frame {
         /// How it is treated from now on.
         treatment: Treatment,
     },
+    /// Says for which bursts of the receiver a helper's radio is woken.
+    Admit {
+        /// The helper's subflow.
+        subflow: SubflowId,
+        /// Number of the change, ascending from 1; a lower one is out of date.
+        change: u64,
+        /// Sizes of the bursts.
+        least: LeastBurst,
+    },
     /// A frame of an extension that this version does not know; skipped.
     Extension {
         /// Its type, [`FrameType::EXTENSIONS`] or above.
@@ -258,6 +268,7 @@ impl Frame {
             Self::GoAway { .. } => FrameType::GO_AWAY,
             Self::Connected { .. } => FrameType::CONNECTED,
             Self::Class { .. } => FrameType::CLASS,
+            Self::Admit { .. } => FrameType::ADMIT,
             Self::Extension { kind, .. } => *kind,
         }
     }

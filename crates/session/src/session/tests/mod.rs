@@ -11,5 +11,6 @@ mod order;
 mod pair;
 mod paths;
 mod reclass;
+mod resting;
 mod silence;
 mod transfers;

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use crate::wire::*;
 use crate::{
-    CloseCode, HelperId, PathNumber, PathSet, ResetCode, SessionId, StreamClass, StreamId,
-    SubflowId, Treatment,
+    CloseCode, HelperId, LeastBurst, PathNumber, PathSet, ResetCode, SessionId, StreamClass,
+    StreamId, SubflowId, Treatment,
 };
 
 fn subflow() -> impl Strategy<Value = SubflowId> {
@@ -198,6 +198,17 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
             change,
             treatment
         }),
+        (subflow(), number(), number(), number(), 0..=60_000_000u64).prop_map(
+            |(subflow, change, after_bytes, background_bytes, tail)| Frame::Admit {
+                subflow,
+                change,
+                least: LeastBurst {
+                    bytes: after_bytes,
+                    background_bytes,
+                    tail: Duration::from_micros(tail),
+                },
+            }
+        ),
         (stream(), number()).prop_map(|(stream, max)| Frame::MaxStreamData { stream, max }),
     ];
     let rest = prop_oneof![

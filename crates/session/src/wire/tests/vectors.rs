@@ -10,8 +10,8 @@ use super::round_trip::parse_all;
 use crate::handshake::SessionKey;
 use crate::wire::*;
 use crate::{
-    CloseCode, HelperId, PathNumber, PathSet, ResetCode, SessionId, StreamClass, StreamId,
-    SubflowId,
+    CloseCode, HelperId, LeastBurst, PathNumber, PathSet, ResetCode, SessionId, StreamClass,
+    StreamId, SubflowId,
 };
 
 const FILE: &str = include_str!("../../../../../docs/protocol-vectors.txt");
@@ -132,6 +132,18 @@ fn treated(mut frame: Frame, priority: u8, paths: PathSet) -> Frame {
         (treatment.priority, treatment.paths) = (priority, paths);
     }
     frame
+}
+
+fn admit(change: u64, [after_bytes, background_bytes]: [u64; 2], tail_ms: u64) -> Frame {
+    Frame::Admit {
+        subflow: SubflowId(2),
+        change,
+        least: LeastBurst {
+            bytes: after_bytes,
+            background_bytes,
+            tail: Duration::from_millis(tail_ms),
+        },
+    }
 }
 
 fn capable() -> Frame {
@@ -331,6 +343,8 @@ fn frames() -> BTreeMap<&'static str, Frame> {
             },
         ),
         ("connected", Frame::Connected { stream }),
+        ("admit", admit(1, [1_100_000, 3_400_000], 11_576)),
+        ("admit-never", admit(70, [LeastBurst::NEVER, 0], 0)),
         ("class", class(70)),
         ("class-paths", treated(class(0), 3, paths(&[1]))),
         ("extension-silent", extension(0x7f)),

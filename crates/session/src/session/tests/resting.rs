@@ -1,0 +1,226 @@
+//! Helpers whose radio is woken only for bursts that are worth it.
+
+use std::time::Duration;
+
+use super::hostile::{NOW, record, server};
+use super::pair::{Pair, at, download, joined, pattern};
+use crate::session::Read;
+use crate::wire::Frame;
+use crate::*;
+
+const TAIL: Duration = Duration::from_secs(10);
+
+/// Bursts of so many bytes.
+fn from(bytes: u64) -> LeastBurst {
+    LeastBurst {
+        bytes,
+        background_bytes: LeastBurst::NEVER,
+        tail: TAIL,
+    }
+}
+
+/// A direct subflow, and one through a helper that is woken for bursts of 1 MB, at rest for long.
+fn resting() -> (Pair, SubflowId, SubflowId) {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    p.client
+        .set_least_bursts(helper, from(1_000_000), from(1_000_000));
+    p.run(at(60_000), |_| false);
+    (p, direct, helper)
+}
+
+/// Octets on a subflow, up and down.
+fn octets(p: &Pair, on: SubflowId) -> [u64; 2] {
+    [p.octets_up(on), p.octets_down(on)]
+}
+
+#[test]
+fn a_short_burst_sends_nothing_over_a_helper_that_rests() {
+    let (mut p, _, helper) = resting();
+    let before = octets(&p, helper);
+    let start = p.now;
+    let end = download(&mut p, 900_000, 60_000);
+    p.run(end + Duration::from_secs(20), |_| false);
+    assert_eq!(octets(&p, helper), before, "not even feedback");
+    let alone = end.since(start).as_secs_f64();
+    assert!((0.9..1.1).contains(&alone), "{alone}");
+}
+
+#[test]
+fn a_burst_whose_size_is_known_uses_the_helper_at_once() {
+    let (mut p, _, helper) = resting();
+    let before = octets(&p, helper)[1];
+    download(&mut p, 4 << 20, 60_000);
+    let share = octets(&p, helper)[1] - before;
+    // 5 of 13 Mbit/s.
+    assert!((1_400_000..2_000_000).contains(&share), "{share}");
+}
+
+#[test]
+fn a_helper_that_was_in_use_just_now_is_used_again() {
+    let (mut p, _, helper) = resting();
+    download(&mut p, 4 << 20, 60_000);
+    let mut shares = Vec::new();
+    for pause in [1, 30] {
+        p.run(p.now + Duration::from_secs(pause), |_| false);
+        let before = octets(&p, helper)[1];
+        download(&mut p, 500_000, 60_000);
+        shares.push(octets(&p, helper)[1] - before);
+    }
+    assert!(shares[0] > 100_000 && shares[1] == 0, "{shares:?}");
+}
+
+/// A burst of which only a little is known at any time.
+#[test]
+fn a_burst_that_turns_out_long_wakes_the_helper_after_its_size() {
+    let (mut p, direct, helper) = resting();
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(61_000), |p| p.opened().contains(&id));
+    let before = [direct, helper].map(|on| octets(&p, on)[1]);
+    let mut left = 40;
+    let mut woken_after = None;
+    p.run(at(90_000), |p| {
+        if left > 0 && p.server().unscheduled_bytes() < 50_000 {
+            left -= 1;
+            p.server().write(id, pattern(50_000));
+        }
+        let carried = [direct, helper].map(|on| octets(p, on)[1]);
+        if woken_after.is_none() && carried[1] > before[1] {
+            woken_after = Some(carried[0] - before[0]);
+        }
+        p.client_got
+            .get(&id)
+            .is_some_and(|got| got.0.len() == 2_000_000)
+    });
+    let woken_after = woken_after.expect("woken");
+    assert!((880_000..1_020_000).contains(&woken_after), "{woken_after}");
+}
+
+#[test]
+fn an_upload_obeys_the_size_of_the_primary() {
+    let (mut p, _, helper) = joined(SessionConfig::default());
+    p.client
+        .set_least_bursts(helper, from(LeastBurst::NEVER), from(0));
+    p.run(at(60_000), |_| false);
+    let before = octets(&p, helper);
+    let id = p.open();
+    p.client.write(id, pattern(2_000_000));
+    p.client.finish(id);
+    p.run(at(70_000), |p| {
+        p.server_got
+            .get(&id)
+            .is_some_and(|got| got.0.len() == 2_000_000)
+    });
+    assert_eq!(p.server_got[&id].1, Some(Read::Fin));
+    assert_eq!(octets(&p, helper)[0], before[0]);
+    // Its peer has no reason to spare it.
+    assert!(p.server().subflows.iter().all(|s| !s.radio.rests));
+}
+
+#[test]
+fn nothing_waits_for_joules_where_the_other_path_is_silent_or_gone() {
+    for gone in [false, true] {
+        let (mut p, direct, helper) = resting();
+        let before = octets(&p, helper);
+        let id = p.open();
+        p.client.write(id, "GET /".into());
+        p.client.finish(id);
+        p.run(at(61_000), |p| p.opened().contains(&id));
+        p.server().write(id, pattern(800_000));
+        p.server().finish(id);
+        let third = |p: &mut Pair| p.client_got.get(&id).is_some_and(|g| g.0.len() > 270_000);
+        p.run(at(62_000), third);
+        assert_eq!(octets(&p, helper), before);
+        match gone {
+            true => p.kill(direct),
+            false => {
+                let link = p.links.iter_mut().find(|l| l.id == direct);
+                link.expect("a link").blackhole = true;
+            }
+        }
+        let cut = p.now;
+        p.run(at(80_000), |p| p.client_got[&id].1 == Some(Read::Fin));
+        assert_eq!(p.client_got[&id].1, Some(Read::Fin), "gone: {gone}");
+        // 530 kB at 5 Mbit/s take 0.85 s.
+        let took = p.now.since(cut).as_secs_f64();
+        assert!(took < 2.5, "gone: {gone}: {took}");
+    }
+}
+
+#[test]
+fn background_has_a_size_of_its_own() {
+    let (mut p, _, helper) = resting();
+    let before = octets(&p, helper)[1];
+    let id = p.open();
+    p.client.set_class(id, StreamClass::Background);
+    p.client.write(id, "GET /".into());
+    p.client.finish(id);
+    p.run(at(61_000), |p| p.opened().contains(&id));
+    p.server().write(id, pattern(2_000_000));
+    p.server().finish(id);
+    p.run(at(80_000), |p| {
+        p.client_got
+            .get(&id)
+            .is_some_and(|got| got.1 == Some(Read::Fin))
+    });
+    assert_eq!(p.client_got[&id].1, Some(Read::Fin));
+    assert_eq!(octets(&p, helper)[1], before);
+}
+
+#[test]
+fn what_is_said_before_the_peer_knows_the_subflow_reaches_it_also_if_its_path_is_lost() {
+    let mut p = Pair::new(SessionConfig::default());
+    let direct = p.join(&[super::pair::hop(8.0, 25)]);
+    let helper = p.join(&[super::pair::hop(5.0, 2), super::pair::hop(10.0, 25)]);
+    let other = p.join(&[super::pair::hop(8.0, 40)]);
+    p.client.set_least_bursts(helper, from(5), from(6));
+    p.run(at(1_000), |_| false);
+    let at_server = |p: &mut Pair| {
+        let s = p.server().subflows.by_id(helper).expect("joined");
+        s.radio.least_burst
+    };
+    assert_eq!(at_server(&mut p), Some(from(6)));
+    p.client.set_least_bursts(helper, from(5), from(7));
+    p.run(at(1_001), |_| false);
+    let carrier = match p
+        .client
+        .subflows
+        .by_id(direct)
+        .is_some_and(|s| !s.sent.is_empty())
+    {
+        true => direct,
+        false => other,
+    };
+    p.kill(carrier);
+    p.run(at(5_000), |_| false);
+    assert_eq!(at_server(&mut p), Some(from(7)));
+}
+
+#[test]
+fn sizes_are_taken_in_their_order_and_from_a_primary_only() {
+    let (mut s, on) = server();
+    let admit = |subflow, change, bytes| {
+        record(&[Frame::Admit {
+            subflow,
+            change,
+            least: from(bytes),
+        }])
+    };
+    s.handle_record(NOW, on, admit(on, 2, 9), 1_000)
+        .expect("taken");
+    s.handle_record(NOW, on, admit(on, 1, 8), 1_100)
+        .expect("taken");
+    let size = |s: &crate::session::Session| s.subflows.by_id(on).expect("up").radio.least_burst;
+    assert_eq!(size(&s), Some(from(9)));
+    // Of a subflow that is gone.
+    s.handle_record(NOW, on, admit(SubflowId(77), 3, 7), 1_200)
+        .expect("taken");
+    let (mut p, direct, _) = joined(SessionConfig::default());
+    let refused = p
+        .client
+        .handle_record(p.now, direct, admit(direct, 1, 1), 1 << 20);
+    assert_eq!(
+        refused.expect_err("refused").code,
+        CloseCode::UnexpectedFrame
+    );
+}
