@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use mpbond_radio::{
-    Collaboration, DeviceReport, EnergyReport, InterfaceId, Packet, Placement, Profiles,
-    RadioProfile,
+    Collaboration, DeviceReport, EnergyReport, InterfaceId, Packet, Placement, PricedHelper,
+    PricedLink, Profiles, RadioCost, RadioProfile,
 };
-use mpbond_units::Timestamp;
+use mpbond_units::{BitRate, Timestamp};
 use toml::Spanned;
 
 use crate::error::{Doing, Error, Result};
@@ -80,6 +80,41 @@ impl<'a> Accountant<'a> {
             figures.map_err(|e| accountant.wrong(device, &e))?;
         }
         Ok(accountant)
+    }
+
+    /// Whether it is the accountant of this model.
+    pub fn is_called(&self, model: &str) -> bool {
+        self.model.name.get_ref() == model
+    }
+
+    /// The radios that carry a transfer through a helper, at these rates of the primary's own link,
+    /// the helper's and the pipe.
+    pub fn priced_helper(
+        &self,
+        helper: &str,
+        [own, hs, pipe]: [BitRate; 3],
+        direction: Direction,
+    ) -> Result<PricedHelper> {
+        let primary = self.experiment.host(Role::Primary).name.get_ref();
+        let (own_wwan, own_pipe) = self.radios(primary)?;
+        let (wwan, far_pipe) = self.radios(helper)?;
+        let near = match direction {
+            Direction::Down => mpbond_radio::Direction::Down,
+            Direction::Up => mpbond_radio::Direction::Up,
+        };
+        let link = |profile, rate| PricedLink {
+            radio: RadioCost::of(profile, near),
+            rate,
+        };
+        Ok(PricedHelper {
+            own: link(own_wwan, own),
+            helper: link(wwan, hs),
+            pipe: [
+                RadioCost::of(own_pipe, near),
+                RadioCost::of(far_pipe, near.flipped()),
+            ],
+            pipe_rate: pipe,
+        })
     }
 
     fn wrong(&self, at: &Spanned<String>, why: &dyn std::fmt::Display) -> Error {

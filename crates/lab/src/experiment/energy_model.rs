@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use mpbond_radio::EnergyMode;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -27,4 +28,15 @@ pub struct EnergyModel {
     /// Additional files of profiles, relative to the experiment file.
     #[serde(default)]
     pub profiles: Vec<Spanned<PathBuf>>,
+}
+
+/// Price of energy of a scheme: which bursts a helper's radio is woken for (ADR 0035). Only in
+/// files with `simulated = true`; links have constant rates.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyPrice {
+    /// What a second is worth.
+    pub mode: EnergyMode,
+    /// Name of the energy model that the primary believes.
+    pub model: Spanned<String>,
 }

@@ -40,6 +40,9 @@ pub struct Experiment {
     /// Whether `make experiments` runs nothing beside it, because it measures or fills the machine.
     #[serde(default)]
     pub alone: bool,
+    /// Whether it runs in virtual time only, also by `lab run`.
+    #[serde(default)]
+    pub simulated: bool,
     /// Client of all transfers.
     #[serde(default)]
     pub client: Client,

@@ -59,7 +59,7 @@ mod workload;
 pub(crate) use application::LEAST_OF_PAGE;
 pub use application::{Application, Chunks, Messages, Page, Stamp, Stream, Video};
 pub use assert::Assert;
-pub use energy_model::EnergyModel;
+pub use energy_model::{EnergyModel, EnergyPrice};
 pub use external::External;
 pub(crate) use external::with_addresses;
 pub use file::{Experiment, HostSpec};

@@ -7,6 +7,7 @@ use mpbond_units::{Size, duration_text};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 
+use super::energy_model::EnergyPrice;
 use super::external::External;
 use super::terms::{Connection, Interception};
 use super::workload::Workload;
@@ -76,6 +77,8 @@ pub struct Scheme {
     /// Hand-over of chunks by helpers of `combine`.
     #[serde(default)]
     pub hand_over: HandOver,
+    /// Price of energy; without it, helpers are always used.
+    pub energy_price: Option<EnergyPrice>,
     /// Position on the axis of the experiment's `parameter`.
     pub parameter: Option<f64>,
     /// Name of a line in pictures, for schemes that differ only in the parameter; its own name by

@@ -11,6 +11,7 @@ use crate::energy::Accountant;
 use crate::error::{Doing, Result};
 use crate::experiment::{Carrier, Scheme};
 use crate::record::RunReport;
+use crate::simulate::{SimulateOptions, simulate};
 use crate::{isolate, machine, program};
 
 /// Runs the experiment in the file at `path` in real time, prints its table, writes its record, and
@@ -27,6 +28,9 @@ use crate::{isolate, machine, program};
 pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     // Errors in the file or the machine are reported before anything runs.
     let (experiment, reduced) = chosen(path, options)?;
+    if experiment.simulated {
+        return in_virtual_time(path, options);
+    }
     machine::check(&experiment)?;
     Accountant::all(&experiment)?;
     let is_mpbond = |scheme: &Scheme| scheme.scheme == Carrier::Mpbond;
@@ -46,4 +50,20 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));
     }
     Ok(report)
+}
+
+/// An experiment that runs in virtual time only, where a few seconds are enough.
+fn in_virtual_time(path: &Path, options: &RunOptions) -> Result<RunReport> {
+    simulate(
+        path,
+        &SimulateOptions {
+            seeds: options.repetitions,
+            json: options.json.clone(),
+            html: options.html.clone(),
+            schemes: options.schemes.clone(),
+            workloads: options.workloads.clone(),
+            quiet: options.quiet,
+            ..SimulateOptions::default()
+        },
+    )
 }

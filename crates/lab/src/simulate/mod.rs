@@ -6,6 +6,7 @@
 
 mod account;
 mod options;
+mod price;
 mod progress;
 mod seeds;
 mod topology;

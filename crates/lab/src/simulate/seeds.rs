@@ -78,7 +78,7 @@ pub(super) fn all_seeds(
     let accountants = Accountant::all(e)?;
     let mut worlds = Vec::new();
     for scheme in &e.schemes {
-        worlds.extend(topology::prepare(e, scheme)?);
+        worlds.extend(topology::prepare(e, scheme, &accountants)?);
     }
     let each: usize = worlds.iter().map(|world| world.parts.len()).sum();
     let work = Work {

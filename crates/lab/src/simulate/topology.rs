@@ -18,9 +18,11 @@ use mpbond_sim::world::{
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use super::price;
 use crate::app::gaps;
 use crate::client::WARM_UP_BYTES;
 use crate::duration::time_limit;
+use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{
     Application, Carrier, Connection, Direction, Experiment, Link, Messages, Scheme, Start,
@@ -119,7 +121,11 @@ impl Prepared<'_> {
 ///
 /// # Errors
 /// When a recording or profile cannot be read, or the links never carry a workload.
-pub(super) fn prepare<'e>(e: &'e Experiment, scheme: &'e Scheme) -> Result<Vec<Prepared<'e>>> {
+pub(super) fn prepare<'e>(
+    e: &'e Experiment,
+    scheme: &'e Scheme,
+    accountants: &[Accountant<'e>],
+) -> Result<Vec<Prepared<'e>>> {
     let mut sessions: Vec<Vec<&Workload>> = Vec::new();
     for workload in e.workloads_of(scheme) {
         let last = sessions.last_mut();
@@ -130,7 +136,7 @@ pub(super) fn prepare<'e>(e: &'e Experiment, scheme: &'e Scheme) -> Result<Vec<P
     }
     let worlds = sessions.into_iter();
     worlds
-        .map(|workloads| Builder::new(e, scheme, &workloads)?.build(&workloads))
+        .map(|workloads| Builder::new(e, scheme, &workloads, accountants)?.build(&workloads))
         .collect()
 }
 
@@ -149,7 +155,12 @@ struct Builder<'e> {
 }
 
 impl<'e> Builder<'e> {
-    fn new(e: &'e Experiment, scheme: &'e Scheme, workloads: &[&Workload]) -> Result<Self> {
+    fn new(
+        e: &'e Experiment,
+        scheme: &'e Scheme,
+        workloads: &[&Workload],
+        accountants: &[Accountant<'e>],
+    ) -> Result<Self> {
         let mut used: Vec<&Link> = Vec::new();
         let mut routes = Vec::new();
         for link in scheme.direct_links(e) {
@@ -175,6 +186,7 @@ impl<'e> Builder<'e> {
         let first = workloads.first().copied();
         let world_links = used.iter().map(|link| two_way(e, first, link, &profiles));
         let mut scenario = Scenario::new(world_links.collect::<Result<_>>()?, routes);
+        price::set_least_bursts(scheme, accountants, &mut scenario)?;
         for config in [&mut scenario.client, &mut scenario.server] {
             config.scheduler = scheme.scheduler;
             config.reinjection = scheme.reinjection.into();

@@ -14,7 +14,7 @@ use super::line::{
     CLIENT_FLIGHT, CLIENT_HELLO, DIAL, Io, Line, RECORD_OVERHEAD, SERVER_FLIGHT, Stage, is_writable,
 };
 use super::net::{Net, Report};
-use super::scenario::Exchange;
+use super::scenario::{Exchange, Route};
 use crate::tcp::State;
 
 /// End of a session.
@@ -77,6 +77,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) lines: &'a mut [Line],
     pub(super) live: &'a [usize],
     pub(super) active: &'a [usize],
+    pub(super) routes: &'a [Route],
     pub(super) exchanges: &'a [Exchange],
     pub(super) running: &'a mut [Option<Running>],
     /// The primary's path manager.
@@ -379,6 +380,10 @@ impl Host {
         let setup = setup(l, io, s.manager.setup(&target));
         if let Some(session) = &mut self.session {
             let id = session.add_subflow(clock, setup);
+            let least_bursts = s.routes[route].least_bursts.filter(|_| !attempt.express);
+            if let Some([own, peer]) = least_bursts {
+                session.set_least_bursts(id, own, peer);
+            }
             io.stage = Stage::Up(id);
             s.lines[l].subflow = Some(id);
             if let Some(Leaving { rejoin, .. }) = &mut self.leaving {

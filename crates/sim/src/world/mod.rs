@@ -71,8 +71,8 @@ pub use app::End as StreamEnd;
 pub use lasting::{Note, Noted};
 pub use mpbond_manager::WithoutProxy;
 pub use mpbond_session::{
-    BufferDelay, FeedbackRule, HelperId, Mechanism, Mechanisms, ReinjectionRule, SchedulerKind,
-    StreamClass,
+    BufferDelay, FeedbackRule, HelperId, LeastBurst, Mechanism, Mechanisms, ReinjectionRule,
+    SchedulerKind, StreamClass,
 };
 pub use nat::{Nat, Portal};
 pub use outcome::{ExchangeOutcome, Failure, Observed, Outcome, Passed, Share};
@@ -320,6 +320,7 @@ impl World {
             lines: &mut self.lines,
             live: &self.live,
             active: &self.active,
+            routes: &self.scenario.routes,
             exchanges: &self.scenario.exchanges,
             running: &mut self.running,
             manager: &mut self.manager,

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use mpbond_manager::{WORTH_OPENING, WithoutProxy};
-use mpbond_session::{FarReport, HelperId, Mechanism, SchedulerKind, SessionConfig, StreamClass};
+use mpbond_session::{
+    FarReport, HelperId, LeastBurst, Mechanism, SchedulerKind, SessionConfig, StreamClass,
+};
 use mpbond_units::BitRate;
 
 use super::nat::{Nat, Portal};
@@ -109,6 +111,9 @@ pub struct Route {
     pub joins_at: Duration,
     /// Its subflow is used only when no regular one is left.
     pub backup: bool,
+    /// Bursts of the primary, and of the proxy, for which the helper's radio is woken; without it,
+    /// all.
+    pub least_bursts: Option<[LeastBurst; 2]>,
 }
 
 /// A user connection between a client at the primary and an origin behind the proxy.
@@ -542,6 +547,7 @@ impl Route {
             links: vec![link],
             joins_at: Duration::ZERO,
             backup: false,
+            least_bursts: None,
         }
     }
 

@@ -33,6 +33,19 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
             }
             _ => {}
         }
+        if let Some(price) = &scheme.energy_price {
+            if scheme.scheme != Carrier::Mpbond || scheme.devices == 1 || !e.simulated {
+                return wrong(
+                    "energy_price is only for `mpbond` with a helper, in a file with \
+                     `simulated = true`"
+                        .into(),
+                );
+            }
+            if !e.energy.iter().any(|m| m.name == price.model) {
+                let all = e.energy.iter().map(|m| &m.name);
+                return Err(place.at(&price.model, unknown("energy model", &price.model, all)));
+            }
+        }
         if let Some(message) = external(e, scheme) {
             return wrong(message);
         }

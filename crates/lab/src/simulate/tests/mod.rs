@@ -1,5 +1,6 @@
 //! Tests of simulated experiments.
 
+mod price;
 mod streams;
 mod visits;
 

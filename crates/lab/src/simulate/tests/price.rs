@@ -1,0 +1,67 @@
+//! Energy as a price, against a clairvoyant that knows each burst's size.
+
+use std::path::Path;
+
+use mpbond_radio::EnergyMode;
+
+use super::{of, run};
+use crate::experiment::Experiment;
+use crate::record::Transfer;
+
+fn file() -> Experiment {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Experiment::load(&root.join("../../experiments/mpbond/energy-price.toml")).unwrap()
+}
+
+/// Joules, with last tails, by the model, and this price of the seconds.
+fn cost(d: &Transfer, model: &str, joules_per_second: f64) -> f64 {
+    let account = d.energy.iter().find(|e| e.model == model).unwrap();
+    account.joules + joules_per_second * d.seconds
+}
+
+/// Ski rental: at most twice what the better of alone and with the helper costs, in every run.
+#[test]
+fn no_burst_costs_more_than_twice_the_clairvoyant() {
+    let mut e = file();
+    e.repetitions = 1;
+    let all = run(&e, 1, 2);
+    let mut judged = 0;
+    for scheme in &e.schemes {
+        let Some(price) = &scheme.energy_price else {
+            continue;
+        };
+        let (name, model) = (scheme.name.get_ref(), price.model.get_ref());
+        let second = price.mode.joules_per_second();
+        assert_ne!(price.mode, EnergyMode::Fastest, "{name}: nothing to judge");
+        for workload in &e.workloads {
+            let workload = workload.name.get_ref();
+            let costs = |scheme: &str| -> Vec<f64> {
+                let all = of(&all, scheme, workload).into_iter();
+                all.map(|d| cost(d, model, second)).collect()
+            };
+            let (alone, fastest) = (costs("alone"), costs("fastest"));
+            for (i, cost) in costs(name).into_iter().enumerate() {
+                let oracle = alone[i].min(fastest[i]);
+                assert!(cost <= 2.0 * oracle, "{name}, {workload}: {cost} {oracle}");
+                judged += 1;
+            }
+        }
+    }
+    assert_eq!(judged, 6 * 10);
+}
+
+#[test]
+fn a_price_needs_virtual_time_a_helper_and_a_model() {
+    let text = file().text;
+    let needs = "only for `mpbond` with a helper";
+    for (from, to, why) in [
+        ("simulated = true", "simulated = false", needs),
+        ("devices = 2", "devices = 1", needs),
+        ("model = \"5G\"", "model = \"6G\"", "energy model"),
+    ] {
+        let changed = text.replace(from, to);
+        assert_ne!(changed, text);
+        let error = Experiment::parse("t.toml", &changed).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
