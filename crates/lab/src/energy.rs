@@ -88,11 +88,12 @@ impl<'a> Accountant<'a> {
     }
 
     /// The radios that carry a transfer through a helper, at these rates of the primary's own link,
-    /// the helper's and the pipe.
+    /// the helper's and the pipe, and with this store of the helper.
     pub fn priced_helper(
         &self,
         helper: &str,
         [own, hs, pipe]: [BitRate; 3],
+        store_bytes: u64,
         direction: Direction,
     ) -> Result<PricedHelper> {
         let primary = self.experiment.host(Role::Primary).name.get_ref();
@@ -114,6 +115,11 @@ impl<'a> Accountant<'a> {
                 RadioCost::of(far_pipe, near.flipped()),
             ],
             pipe_rate: pipe,
+            // An upload reaches the helper's radio through the pipe.
+            store_bytes: match direction {
+                Direction::Down => store_bytes,
+                Direction::Up => 0,
+            },
         })
     }
 

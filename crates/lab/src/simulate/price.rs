@@ -34,7 +34,8 @@ pub(super) fn set_least_bursts(
         if let (Some(_), [pipe, hs]) = (route.helper, &route.links[..]) {
             let of = |direction| {
                 let links = [own, *hs, *pipe].map(|link| &scenario.links[link]);
-                least_burst(accountant, price, &route.name, links, direction)
+                let store = scenario.relay_bound_bytes;
+                least_burst(accountant, price, &route.name, links, store, direction)
             };
             route.least_bursts = Some([of(Direction::Up)?, of(Direction::Down)?]);
         }
@@ -48,13 +49,14 @@ fn least_burst(
     price: &EnergyPrice,
     helper: &str,
     links: [&TwoWay; 3],
+    store_bytes: u64,
     direction: Direction,
 ) -> Result<LeastBurst> {
     let mut rates = [BitRate::ZERO; 3];
     for (rate, link) in rates.iter_mut().zip(links) {
         *rate = constant_rate(link, direction)?;
     }
-    let priced = accountant.priced_helper(helper, rates, direction)?;
+    let priced = accountant.priced_helper(helper, rates, store_bytes, direction)?;
     let size = |joules_per_second| {
         let asleep = std::time::Duration::MAX;
         let size = priced.break_even(joules_per_second, asleep);
