@@ -26,6 +26,15 @@ impl LeastBurst {
     /// Maximum tail, beyond those of all shipped profiles.
     pub const MAX_TAIL: Duration = Duration::from_secs(60);
 
+    /// The same within what ADMIT carries: larger sizes are those of no burst.
+    pub(crate) fn bounded(self) -> Self {
+        Self {
+            bytes: self.bytes.min(Self::NEVER),
+            background_bytes: self.background_bytes.min(Self::NEVER),
+            tail: self.tail.min(Self::MAX_TAIL),
+        }
+    }
+
     /// Least bytes of a burst when the radio's last packet was `quiet` ago.
     pub(crate) fn size(&self, background: bool, quiet: Duration) -> u64 {
         let asleep = match background {

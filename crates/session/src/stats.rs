@@ -28,6 +28,13 @@ pub struct SessionStats {
     pub cuts: u64,
 }
 
+impl SessionStats {
+    /// Stream bytes given to subflows, without copies.
+    pub(crate) fn first_bytes_out(&self) -> u64 {
+        self.bytes_out - self.redundant_bytes_out
+    }
+}
+
 /// A subflow as it stands.
 #[derive(Clone, Debug)]
 pub struct SubflowStats {

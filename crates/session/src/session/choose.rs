@@ -133,8 +133,9 @@ impl Session {
             }
             None => {
                 // A subflow that is held back, though its socket would take more, is looked at
-                // again without an event.
-                let may = |s: &Subflow| s.tx.room > 0 && s.carries() && paths.contains(s.path);
+                // again without an event; not one that is left asleep.
+                let is_used = |s: &Subflow| s.carries() && !s.radio.rests;
+                let may = |s: &Subflow| s.tx.room > 0 && is_used(s) && paths.contains(s.path);
                 let held_back = self.subflows.iter().any(may);
                 let again = (held_back && passed_over == 0).then(|| now + DEFER);
                 self.timers.set(Timer::Schedule, again);

@@ -34,9 +34,6 @@ const DIRECT_GRACE: Duration = Duration::from_secs(1);
 /// it would lie behind all that a helper holds, and what waits for it would look lost.
 const MAX_DELAY: Duration = Duration::from_millis(150);
 
-/// Maximum age of a report on a helper's radio that is used.
-const DOWNLINK_KNOWN: Duration = Duration::from_millis(500);
-
 /// A direct subflow is preferred for an OPEN where it is later than the fastest by at most this:
 /// fewer hops; a pipe may have been silent for long.
 const HARDLY_LATER: Duration = Duration::from_millis(5);
@@ -125,7 +122,10 @@ impl Feedback {
 
     /// Whether an ACK, or a report that travels with ACKs, is to be written.
     pub(super) fn is_due(&self, now: Timestamp, subflows: &[Subflow]) -> bool {
-        let moves = |s| pipe_quiet(now, s).is_some_and(|quiet| quiet < REPORTS_AFTER_DATA);
+        let moves = |s: &Subflow| {
+            s.pipe_quiet(now)
+                .is_some_and(|quiet| quiet < REPORTS_AFTER_DATA)
+        };
         let reports = !self.reports.is_empty() && !self.rule.is_published();
         self.ack_is_due(now) || (reports && subflows.iter().any(moves))
     }
@@ -294,11 +294,11 @@ impl Feedback {
         let soon = usable().map(|(_, s)| pad(s)).min()? + MAX_DELAY;
         let last_busy = usable()
             .filter(|(_, s)| pad(s) <= soon)
-            .filter_map(|(_, s)| radio_quiet(now, s))
+            .filter_map(|(_, s)| s.radio_quiet(now))
             .min();
         let allowed = |s: &Subflow| {
             let busy_last = |(own, least)| own <= latest(s, least) && pad(s) <= soon;
-            urgent || radio_quiet(now, s).zip(last_busy).is_some_and(busy_last)
+            urgent || s.radio_quiet(now).zip(last_busy).is_some_and(busy_last)
         };
         type Test<'a> = &'a dyn Fn(&Subflow) -> bool;
         let tests: [Test; 3] = [&allowed, &Subflow::is_direct, &|_| true];
@@ -400,32 +400,12 @@ impl Report {
         let hs_path = !s.is_direct() && s.id == self.frame.subflow;
         match rule {
             FeedbackRule::HelperRadio => false,
-            FeedbackRule::Flexible => (hs_path || s.is_direct()) && moves(radio_quiet(now, s)),
+            FeedbackRule::Flexible => (hs_path || s.is_direct()) && moves(s.radio_quiet(now)),
             FeedbackRule::FixedAlways => {
-                hs_path && (moves(radio_quiet(now, s)) || moves(pipe_quiet(now, s)))
+                hs_path && (moves(s.radio_quiet(now)) || moves(s.pipe_quiet(now)))
             }
-            FeedbackRule::FixedOnDemand => hs_path && moves(radio_quiet(now, s)),
+            FeedbackRule::FixedOnDemand => hs_path && moves(s.radio_quiet(now)),
         }
-    }
-}
-
-/// Time since stream bytes last came or went on a subflow's hop at this end; none, if none ever
-/// did.
-fn pipe_quiet(now: Timestamp, s: &Subflow) -> Option<Duration> {
-    let last = s.counters.last_in.max(s.counters.last_out);
-    last.map(|at| now.since(at))
-}
-
-/// Time since the radio towards the Internet last carried stream bytes: for a helper's radio by its
-/// own report, if that is recent.
-fn radio_quiet(now: Timestamp, s: &Subflow) -> Option<Duration> {
-    match s.radio.downlink {
-        Some(d) if now.since(d.read_at) < DOWNLINK_KNOWN => {
-            let down = d.quiet(now);
-            let up = s.counters.last_out.map(|at| now.since(at));
-            Some(up.map_or(down, |up| up.min(down)))
-        }
-        _ => pipe_quiet(now, s),
     }
 }
 

@@ -147,6 +147,10 @@ impl Session {
         let is_of_use = |s: &&Subflow| if any_works { s.works() } else { s.carries() };
         let paths = self.subflows.iter().filter(is_of_use);
         let carrying = PathSet::of(paths.filter_map(|s| s.path));
+        if self.streams.held_open() == 0 {
+            // Bytes of parked streams may be under way now.
+            self.reinjection.transfer_begins(&self.stats);
+        }
         if self.streams.ready.set_carrying(carrying) {
             self.timers.stop(Timer::Schedule);
             self.wake_writers();

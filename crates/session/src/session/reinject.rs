@@ -77,6 +77,8 @@ pub(super) struct Reinjection {
     pub(super) config: ReinjectionConfig,
     /// Bytes sent when the session was last idle.
     pub(super) sent_before: u64,
+    /// Those of them that were no copies.
+    pub(super) first_before: u64,
     /// Bytes recalled by then, and those recalled since that do not count.
     pub(super) copies_before: u64,
     /// Bytes hedged since.
@@ -88,6 +90,7 @@ impl Reinjection {
         Self {
             config: config.clone(),
             sent_before: 0,
+            first_before: 0,
             copies_before: 0,
             hedged: 0,
         }
@@ -96,6 +99,7 @@ impl Reinjection {
     /// A transfer begins, after nothing was under way.
     pub(super) fn transfer_begins(&mut self, stats: &SessionStats) {
         self.sent_before = stats.bytes_out;
+        self.first_before = stats.first_bytes_out();
         self.copies_before = stats.reinjected_bytes_out;
         self.hedged = 0;
     }
@@ -280,7 +284,8 @@ impl Reinjection {
         let Some(s) = subflows.iter().find(copies_only) else {
             return Rebalanced::Nothing;
         };
-        let is_path = |o: &Subflow| o.id != s.id && o.works() && !o.is_express();
+        let is_used = |o: &Subflow| o.works() && !o.is_express() && !o.radio.rests;
+        let is_path = |o: &Subflow| o.id != s.id && is_used(o);
         match subflows.iter().any(is_path) {
             true => Rebalanced::Cut(s.id),
             false => Rebalanced::Nothing,

@@ -30,7 +30,8 @@ impl Session {
         let Some(s) = self.subflows.by_id_mut(id) else {
             return;
         };
-        s.radio.least_burst = Some(own);
+        let peer = peer.bounded();
+        s.radio.least_burst = Some(own.bounded());
         if s.radio.for_peer != Some(peer) {
             s.radio.for_peer = Some(peer);
             s.radio.change += 1;
@@ -68,51 +69,57 @@ impl Session {
             return;
         }
         let (burst, background) = (self.burst_bytes(), self.only_background());
-        let rests = |s: &Subflow| {
-            let quiet = || self.radio_quiet(now, s);
-            let least = s.radio.least_burst;
-            least.is_some_and(|least| burst < least.size(background, quiet()))
-        };
-        let mut resting: Vec<bool> = self.subflows.iter().map(rests).collect();
-        let awake = self.subflows.iter().zip(&resting);
-        let makes_progress = |s: &Subflow| {
-            let standing = s.health.standing();
-            s.carries() && s.is_regular() && matches!(standing, Standing::Active | Standing::Probed)
-        };
-        if !awake
-            .into_iter()
-            .any(|(s, rests)| !rests && makes_progress(s))
-        {
-            resting.fill(false);
+        let mut others_work = false;
+        for i in 0..self.subflows.len() {
+            let s = &self.subflows[i];
+            let rests = s.radio.least_burst.is_some_and(|least| {
+                let quiet = self.radio_quiet(now, s);
+                burst < least.size(background, quiet)
+            });
+            others_work |= !rests && makes_progress(s);
+            self.subflows[i].radio.rests = rests;
         }
-        for (s, rests) in self.subflows.iter_mut().zip(resting) {
-            s.radio.rests = rests;
+        if !others_work {
+            for s in self.subflows.iter_mut() {
+                s.radio.rests = false;
+            }
         }
     }
 
-    /// Bytes of the burst as far as it is known; none where nothing is under way.
+    /// Bytes of the burst as far as it is known, without copies and parked streams; none where
+    /// nothing is under way.
     fn burst_bytes(&self) -> u64 {
-        if self.streams.held_open() == 0 {
+        let streams = &self.streams;
+        if streams.held_open() == 0 {
             return 0;
         }
-        let sent = self.stats.bytes_out - self.reinjection.sent_before;
-        sent + self.streams.unscheduled_in_all()
+        let sent = self.stats.first_bytes_out() - self.reinjection.first_before;
+        sent + streams.unscheduled() - streams.retransmit_bytes()
     }
 
-    /// Whether all that waits is of the class background; where nothing waits, what is under way.
-    fn only_background(&self) -> bool {
+    /// Whether all that waits is of the class background; where nothing waits, all that is under
+    /// way.
+    pub(super) fn only_background(&self) -> bool {
         let ready = &self.streams.ready;
         if self.streams.has_ready() {
             return !ready.waits_before(BACKGROUND);
         }
-        let mut owed = self.subflows.iter().filter_map(|s| s.tx.owed_rank());
-        owed.any(|rank| rank == BACKGROUND)
+        let owed = self.subflows.iter().filter_map(|s| s.tx.first_owed_rank());
+        owed.min() == Some(BACKGROUND)
     }
 
-    /// Time since a radio's last packet: those of other subflows through the helper count.
+    /// Time since a radio last carried stream bytes: those of other subflows through the helper
+    /// count.
     fn radio_quiet(&self, now: Timestamp, s: &Subflow) -> Duration {
         let shares = |o: &&Subflow| o.id == s.id || (o.helper.is_some() && o.helper == s.helper);
-        let all = self.subflows.iter().filter(shares).map(|s| s.quiet(now));
-        all.min().unwrap_or(Duration::MAX)
+        let all = self.subflows.iter().filter(shares);
+        let least = all.filter_map(|s| s.radio_quiet(now)).min();
+        least.unwrap_or(Duration::MAX)
     }
+}
+
+/// Whether a subflow gets through what it is given, as far as is known.
+fn makes_progress(s: &Subflow) -> bool {
+    let standing = s.health.standing();
+    s.carries() && s.is_regular() && matches!(standing, Standing::Active | Standing::Probed)
 }

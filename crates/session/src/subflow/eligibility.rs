@@ -63,9 +63,11 @@ impl Subflow {
         self.carries().then_some(tier)
     }
 
-    /// May be given data of others.
+    /// May be given data of others. A radio whose subflow carries data is awake, though it be left
+    /// asleep for others.
     pub(crate) fn may_take_over(&self) -> bool {
-        let is_regular = self.role == Role::Regular && !self.radio.rests;
+        let rests = self.radio.rests && self.sent.data_bytes == 0;
+        let is_regular = self.role == Role::Regular && !rests;
         self.carries() && is_regular && self.health.standing() == Standing::Active
     }
 
@@ -126,6 +128,9 @@ mod tests {
                     assert_eq!(s.data_tier(true), Some(Tier::Third), "{row}");
                     assert_eq!(s.feedback_tier(), Some(Tier::Second), "{row}");
                     assert!(!s.may_take_over(), "{row}");
+                    // It carries data of streams that no other may carry.
+                    s.sent.data_bytes = 1;
+                    assert_eq!(s.may_take_over(), others, "{row}");
                 }
                 s.phase = Phase::AwaitSession;
                 assert_eq!(

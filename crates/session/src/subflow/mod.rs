@@ -90,6 +90,11 @@ impl Transmitted {
         self.ranks.given(rank, self.octets);
     }
 
+    /// The first rank of the streams whose bytes are owed.
+    pub(crate) fn first_owed_rank(&self) -> Option<usize> {
+        self.ranks.first(self.acked)
+    }
+
     /// The last rank of the streams whose bytes are owed.
     pub(crate) fn owed_rank(&self) -> Option<usize> {
         self.ranks.last(self.acked)
@@ -291,12 +296,20 @@ impl Subflow {
         octets
     }
 
-    /// Time since the last packet of its radio, as far as this end knows.
-    pub(crate) fn quiet(&self, now: Timestamp) -> Duration {
-        let sent = self.counters.last_out.unwrap_or_default();
-        let own = now.since(self.rx.at.max(sent));
-        let reported = self.radio.downlink.map(|link| link.quiet(now));
-        reported.map_or(own, |quiet| quiet.min(own))
+    /// Time since stream bytes last came or went on its hop at this end; none, if none ever did.
+    pub(crate) fn pipe_quiet(&self, now: Timestamp) -> Option<Duration> {
+        let last = self.counters.last_in.max(self.counters.last_out);
+        last.map(|at| now.since(at))
+    }
+
+    /// Time since its radio towards the Internet last carried stream bytes: a helper's radio by its
+    /// own report, if that is recent.
+    pub(crate) fn radio_quiet(&self, now: Timestamp) -> Option<Duration> {
+        let Some(down) = self.radio.downlink_quiet(now) else {
+            return self.pipe_quiet(now);
+        };
+        let up = self.counters.last_out.map(|at| now.since(at));
+        Some(up.map_or(down, |up| up.min(down)))
     }
 
     /// Octets of ciphertext that are known to have arrived, in both directions.

@@ -15,6 +15,11 @@ impl OwedRanks {
         self.0[rank] = octets + 1;
     }
 
+    /// The first rank of which bytes are owed, where so many octets are acknowledged.
+    pub(crate) fn first(&self, acked: u64) -> Option<usize> {
+        self.0.iter().position(|until| *until > acked)
+    }
+
     /// The last rank of which bytes are owed, where so many octets are acknowledged.
     pub(crate) fn last(&self, acked: u64) -> Option<usize> {
         self.0.iter().rposition(|until| *until > acked)
@@ -28,13 +33,13 @@ mod tests {
     #[test]
     fn a_rank_is_owed_until_its_last_record_is_acknowledged() {
         let mut owed = OwedRanks::default();
-        assert_eq!(owed.last(0), None);
+        assert_eq!((owed.first(0), owed.last(0)), (None, None));
         owed.given(6, 0);
         owed.given(2, 1_000);
-        assert_eq!(owed.last(0), Some(6));
+        assert_eq!((owed.first(0), owed.last(0)), (Some(2), Some(6)));
         assert_eq!(owed.last(1_000), Some(2));
         owed.given(6, 1_500);
-        assert_eq!(owed.last(1_500), Some(6));
+        assert_eq!((owed.first(1_500), owed.last(1_500)), (Some(6), Some(6)));
         assert_eq!(owed.last(2_000), None);
     }
 }

@@ -6,6 +6,9 @@ use mpbond_units::Timestamp;
 
 use crate::least_burst::LeastBurst;
 
+/// Maximum age of a report on a helper's radio that is used.
+const DOWNLINK_KNOWN: Duration = Duration::from_millis(500);
+
 /// What a session knows of the radio that a helper's subflow wakes.
 #[derive(Debug, Default)]
 pub(crate) struct Radio {
@@ -30,9 +33,11 @@ pub(crate) struct HelperDownlink {
     pub(crate) read_at: Timestamp,
 }
 
-impl HelperDownlink {
-    /// Time since a byte came down it.
-    pub(crate) fn quiet(&self, now: Timestamp) -> Duration {
-        self.quiet + now.since(self.read_at)
+impl Radio {
+    /// Time since a byte came down the helper's own link, if a recent report says.
+    pub(crate) fn downlink_quiet(&self, now: Timestamp) -> Option<Duration> {
+        let known = |link: &HelperDownlink| now.since(link.read_at) < DOWNLINK_KNOWN;
+        let link = self.downlink.filter(known)?;
+        Some(link.quiet + now.since(link.read_at))
     }
 }

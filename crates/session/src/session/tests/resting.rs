@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::hostile::{NOW, record, server};
-use super::pair::{Pair, at, download, joined, pattern};
+use super::pair::{Pair, at, download, hop, joined, paths, pattern};
 use crate::session::Read;
+use crate::session::timer::Timer;
 use crate::wire::Frame;
 use crate::*;
 
@@ -170,9 +171,9 @@ fn background_has_a_size_of_its_own() {
 #[test]
 fn what_is_said_before_the_peer_knows_the_subflow_reaches_it_also_if_its_path_is_lost() {
     let mut p = Pair::new(SessionConfig::default());
-    let direct = p.join(&[super::pair::hop(8.0, 25)]);
-    let helper = p.join(&[super::pair::hop(5.0, 2), super::pair::hop(10.0, 25)]);
-    let other = p.join(&[super::pair::hop(8.0, 40)]);
+    let direct = p.join(&[hop(8.0, 25)]);
+    let helper = p.join(&[hop(5.0, 2), hop(10.0, 25)]);
+    let other = p.join(&[hop(8.0, 40)]);
     p.client.set_least_bursts(helper, from(5), from(6));
     p.run(at(1_000), |_| false);
     let at_server = |p: &mut Pair| {
@@ -223,4 +224,155 @@ fn sizes_are_taken_in_their_order_and_from_a_primary_only() {
         refused.expect_err("refused").code,
         CloseCode::UnexpectedFrame
     );
+}
+
+/// Runs until the server has the whole stream, and returns octets that went up on a subflow.
+fn upload(p: &mut Pair, bytes: usize, on: SubflowId) -> u64 {
+    let before = octets(p, on)[0];
+    let id = p.open();
+    p.client.write(id, pattern(bytes));
+    p.client.finish(id);
+    let arrived = |p: &mut Pair| p.server_got.get(&id).is_some_and(|got| got.1.is_some());
+    p.run(p.now + Duration::from_secs(30), arrived);
+    assert_eq!(p.server_got[&id].0.len(), bytes);
+    octets(p, on)[0] - before
+}
+
+/// Streams whose path is gone wait, and their bytes are no part of a burst before it is back; then
+/// they begin one.
+#[test]
+fn parked_bytes_belong_to_no_burst() {
+    let mut p = Pair::new(SessionConfig::default());
+    p.join_on(0, Role::Regular, &[hop(8.0, 25)]);
+    let helper = p.join_on(1, Role::Regular, &[hop(5.0, 2), hop(10.0, 25)]);
+    let lost = p.join_on(5, Role::Regular, &[hop(8.0, 25)]);
+    p.client
+        .set_least_bursts(helper, from(1_000_000), from(1_000_000));
+    p.run(at(1_000), |_| false);
+    p.announce_paths();
+    let to = Destination::Addr("192.0.2.1:80".parse().expect("address"));
+    let treatment = Treatment {
+        paths: paths(&[5]),
+        ..StreamClass::Bulk.into()
+    };
+    let parked = p.client.open(p.now, to, treatment).expect("stream");
+    p.run(at(2_000), |p| p.opened().contains(&parked));
+    p.kill(lost);
+    p.client.write(parked, pattern(500_000));
+    p.run(at(60_000), |_| false);
+    assert_eq!(upload(&mut p, 700_000, helper), 0);
+    p.run(at(90_000), |_| false);
+    p.join_on(5, Role::Regular, &[hop(2.0, 25)]);
+    p.run(at(95_000), |p| {
+        p.server_got
+            .get(&parked)
+            .is_some_and(|got| !got.0.is_empty())
+    });
+    assert_eq!(upload(&mut p, 300_000, helper), 0);
+    p.run(at(120_000), |_| false);
+    assert_eq!(p.server_got[&parked].0.len(), 500_000);
+}
+
+#[test]
+fn bytes_that_are_sent_again_count_once() {
+    let mut p = Pair::new(SessionConfig::default());
+    p.join(&[hop(8.0, 25)]);
+    let lost = p.join(&[hop(8.0, 25)]);
+    let helper = p.join(&[hop(5.0, 2), hop(10.0, 25)]);
+    p.client
+        .set_least_bursts(helper, from(1_000_000), from(1_000_000));
+    p.run(at(60_000), |_| false);
+    let before = octets(&p, helper)[0];
+    let id = p.open();
+    p.client.write(id, pattern(980_000));
+    p.client.finish(id);
+    p.run(at(60_200), |_| false);
+    let owed = p.client.subflows.by_id(lost).expect("joined");
+    assert!(owed.sent.data_bytes > 40_000, "{}", owed.sent.data_bytes);
+    p.kill(lost);
+    p.run(at(70_000), |_| false);
+    assert_eq!(p.server_got[&id].0.len(), 980_000);
+    // A frame about the loss.
+    let carried = octets(&p, helper)[0] - before;
+    assert!(carried < 100, "{carried}");
+}
+
+#[test]
+fn background_behind_a_transfer_does_not_count_before_its_end() {
+    let (mut p, ..) = resting();
+    let [bulk, background] = [StreamClass::Bulk, StreamClass::Background].map(|class| {
+        let id = p.open();
+        p.client.set_class(id, class);
+        id
+    });
+    p.run(at(61_000), |_| false);
+    p.client.write(bulk, pattern(100_000));
+    p.client.write(background, pattern(20_000));
+    let mut seen = Vec::new();
+    p.run(at(70_000), |p| {
+        if p.client.unscheduled_bytes() == 0 {
+            seen.push(p.client.only_background());
+        }
+        [(bulk, 100_000), (background, 20_000)]
+            .iter()
+            .all(|(id, len)| p.server_got.get(id).is_some_and(|got| got.0.len() == *len))
+    });
+    // One ACK is for the last bytes of both.
+    seen.dedup();
+    assert_eq!(seen, [false]);
+}
+
+#[test]
+fn a_full_socket_is_not_polled_beside_a_helper_that_rests() {
+    let (mut p, direct, helper) = resting();
+    let mut full = 0;
+    let id = p.open();
+    p.client.write(id, pattern(900_000));
+    p.client.finish(id);
+    p.run(at(70_000), |p| {
+        let room = p.client.subflows.by_id(direct).expect("joined").tx.room;
+        if room == 0 && p.client.unscheduled_bytes() > 0 {
+            full += 1;
+            assert_eq!(p.client.timers.get(Timer::Schedule), None);
+        }
+        p.server_got.get(&id).is_some_and(|got| got.1.is_some())
+    });
+    assert!(full > 0);
+    assert!(p.client.subflows.by_id(helper).expect("joined").tx.room > 0);
+}
+
+/// A pipe may bring for long what the helper's own link has brought before.
+#[test]
+fn a_report_of_the_helper_says_more_of_its_radio_than_the_pipe() {
+    let shares = [None, Some(Duration::from_secs(12))].map(|quiet| {
+        let (mut p, _, helper) = resting();
+        download(&mut p, 4 << 20, 60_000);
+        if let Some(quiet) = quiet {
+            p.client.handle_helper_downlink(p.now, helper, quiet);
+        }
+        upload(&mut p, 300_000, helper)
+    });
+    assert!(shares[0] > 50_000 && shares[1] == 0, "{shares:?}");
+}
+
+#[test]
+fn sizes_and_tails_are_bounded_at_both_ends() {
+    let (mut p, _, helper) = joined(SessionConfig::default());
+    let endless = LeastBurst {
+        bytes: u64::MAX,
+        background_bytes: u64::MAX,
+        tail: Duration::MAX,
+    };
+    p.client.set_least_bursts(helper, endless, endless);
+    p.run(at(2_000), |_| false);
+    let bounded = LeastBurst {
+        tail: LeastBurst::MAX_TAIL,
+        ..from(LeastBurst::NEVER)
+    };
+    let at = |session: &crate::session::Session| {
+        let s = session.subflows.by_id(helper).expect("joined");
+        s.radio.least_burst
+    };
+    assert_eq!(at(&p.client), Some(bounded));
+    assert_eq!(at(p.server()), Some(bounded));
 }
