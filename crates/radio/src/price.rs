@@ -5,8 +5,8 @@
 //! slower pipe until the helper's store is full; from then on it is up for as long as the pipe
 //! needs. The radios of the pipe are up for as long as the share lasts. The own radio ends sooner.
 //! What is left is a fixed price, promotion and tail of the helper's radios, and a price or gain
-//! per bit, which is worse for bits beyond the store. The seconds saved grow with the share as well,
-//! so that there is a least size of a burst for which the helper is worth its joules, or none.
+//! per bit, which is worse for bits beyond the store. The seconds saved grow with the share, too:
+//! there is a least size of a burst for which the helper is worth its joules, or none.
 
 use std::time::Duration;
 

@@ -142,9 +142,9 @@ fn nothing_waits_for_joules_where_the_other_path_is_silent_or_gone() {
         let cut = p.now;
         p.run(at(80_000), |p| p.client_got[&id].1 == Some(Read::Fin));
         assert_eq!(p.client_got[&id].1, Some(Read::Fin), "gone: {gone}");
-        // 530 kB at 5 Mbit/s take 0.85 s.
+        // 530 kB at 5 Mbit/s take 0.85 s, and silence is noticed first: 1.40 s.
         let took = p.now.since(cut).as_secs_f64();
-        assert!(took < 2.5, "gone: {gone}: {took}");
+        assert!(took < 1.5, "gone: {gone}: {took}");
     }
 }
 
