@@ -376,3 +376,24 @@ fn sizes_and_tails_are_bounded_at_both_ends() {
     assert_eq!(at(&p.client), Some(bounded));
     assert_eq!(at(p.server()), Some(bounded));
 }
+
+#[test]
+fn each_helper_has_its_size_and_one_that_rejoins_gets_it_anew() {
+    let (mut p, _, helper) = resting();
+    let hops = [hop(5.0, 2), hop(10.0, 25)];
+    let other = p.join(&hops);
+    p.client.set_least_bursts(other, from(100_000), from(9));
+    p.run(at(90_000), |_| false);
+    let before = octets(&p, helper)[0];
+    assert!(upload(&mut p, 500_000, other) > 50_000);
+    assert_eq!(octets(&p, helper)[0], before);
+    p.kill(helper);
+    let again = p.join(&hops);
+    p.client.set_least_bursts(again, from(7), from(8));
+    p.run(p.now + Duration::from_secs(5), |_| false);
+    let sizes = [other, again].map(|on| {
+        let s = p.server().subflows.by_id(on).expect("joined");
+        s.radio.least_burst
+    });
+    assert_eq!(sizes, [Some(from(9)), Some(from(8))]);
+}
