@@ -350,9 +350,10 @@ fn a_report_of_the_helper_says_more_of_its_radio_than_the_pipe() {
         if let Some(quiet) = quiet {
             p.client.handle_helper_downlink(p.now, helper, quiet);
         }
-        upload(&mut p, 300_000, helper)
+        // The request was copied to the helper's subflow 2.5 s ago: 250 kB would be worth it.
+        upload(&mut p, 200_000, helper)
     });
-    assert!(shares[0] > 50_000 && shares[1] == 0, "{shares:?}");
+    assert!(shares[0] > 30_000 && shares[1] == 0, "{shares:?}");
 }
 
 #[test]
