@@ -34,7 +34,7 @@ pub struct L2Stream {
 }
 
 struct Shared {
-    /// One thread uses a stream, so the lock is free.
+    /// Locked for single calls, by the stream and by its task.
     state: Mutex<State>,
     /// The application has done something.
     called: Notify,

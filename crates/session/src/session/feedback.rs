@@ -277,8 +277,9 @@ impl Feedback {
 
     /// The subflow for small frames: the least PAD among those whose radio was last busy. Of
     /// several with about the same, a direct one that is known to work; without such they take
-    /// turns, so that one that swallows everything delays feedback and does not stop it. Frames
-    /// that are `urgent` take the least PAD, whatever radio is awake.
+    /// turns, so that one that swallows everything delays feedback and does not stop it; radios
+    /// that are left asleep (ADR 0035) have no turn before it is avoided or has failed. Frames that
+    /// are `urgent` take the least PAD, whatever radio is awake.
     ///
     /// [`FeedbackRule::HelperRadio`]: where no radio is busy, the one that was busy last is nearest
     /// to awake, and a packet keeps it from its rest for the shortest time more.
