@@ -99,11 +99,14 @@ fn helper_that_pings(bond: &Bond) {
     let (listen, identity) = (bond.helper, identity(bond, "helper"));
     let listener = std::net::TcpListener::bind(listen).unwrap();
     listener.set_nonblocking(true).unwrap();
+    // Before a window is advertised: Linux drops what comes beyond one that was made smaller, and
+    // with it the acknowledgements and the reset of the primary.
+    let small = socket2::SockRef::from(&listener).set_recv_buffer_size(4_096);
+    small.unwrap();
     play(async move || {
         let listener = TcpListener::from_std(listener).unwrap();
         loop {
             let (mut tcp, _) = listener.accept().await.unwrap();
-            let _ = socket2::SockRef::from(&tcp).set_recv_buffer_size(4_096);
             let Ok(Opening::Control) = read_opening(&mut tcp, soon()).await else {
                 continue;
             };
