@@ -306,3 +306,32 @@ fn a_helper_runs_ahead_for_a_transfer_alone() {
     assert!(outcome.is_ok(), "{outcome:?}");
     assert!(most > 2 << 20, "{most}");
 }
+
+/// An upload beside a download, alone or not: its time in seconds, and bytes sent twice.
+fn upload(paths: Paths, bytes: u64, beside: Option<Exchange>) -> (f64, u64) {
+    let mut scenario = paths.scenario();
+    scenario.exchanges = vec![Exchange::upload(When::At(START + LENGTH / 4), bytes)];
+    scenario.exchanges.extend(beside);
+    let outcome = World::new(scenario).run().unwrap();
+    let took = outcome.exchanges[0].took.unwrap();
+    (took.as_secs_f64(), outcome.client.reinjected_bytes_out)
+}
+
+/// Acknowledgements of the upload pass what the helper holds of the download. Without them, it counts
+/// as lost, is sent again, and its window stays closed.
+#[test]
+fn an_upload_over_a_helper_beside_a_download_is_not_sent_twice() {
+    for paths in [Helper(50.0, 1.1), Helper(10.0, 5.0), Helper(30.0, 3.0)] {
+        for bytes in [64 << 10, 256 << 10, 1 << 20] {
+            let (alone, _) = upload(paths, bytes, None);
+            let (beside, again) = upload(paths, bytes, Some(endless_download()));
+            // Its packets, and the acknowledgements of TCP, wait up to 0.1 s in the links' queues.
+            let at_most = alone * 1.1 + 0.5;
+            assert!(
+                beside < at_most,
+                "{paths:?}, {bytes}: {beside}, {alone} alone"
+            );
+            assert_eq!(again, 0, "{paths:?}, {bytes}");
+        }
+    }
+}

@@ -304,14 +304,13 @@ impl Session {
     }
 
     /// The subflow for small frames. The peer waits for what an OPEN asks for, and wakes radios
-    /// anyway. Frames of streams are not to wait at a helper, if an express can carry them;
-    /// feedback that is due goes along.
+    /// anyway. None is to wait at a helper, if an express can carry it: neither frames of streams
+    /// nor acknowledgements, without which what they acknowledge counts as lost.
     fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
         let paths = self.streams.signalling_paths();
-        if paths.is_some()
-            && self.has_expresses()
+        if self.has_expresses()
             && let Some((i, _)) = reinject::express_for(now, &self.subflows)
-            && self.streams.has_signals_on(self.subflows[i].path)
+            && (paths.is_none() || self.streams.has_signals_on(self.subflows[i].path))
         {
             return Some(i);
         }
