@@ -250,7 +250,10 @@ impl Reinjection {
         if gain <= config.least_gain || gain.as_secs_f64() <= config.eta * least.as_secs_f64() {
             return None;
         }
-        let mut r = slow.throughput(now).bytes_in(gain);
+        // Moved bytes make the fast one later by as much as they make the slow one earlier.
+        let (from, to) = (slow.throughput(now).bps() as f64, fast.throughput(now).bps() as f64);
+        let share = if to > 0.0 { to / (from + to) } else { 1.0 };
+        let mut r = (slow.throughput(now).bytes_in(gain) as f64 * share) as u64;
         if gain < config.sure_gain {
             r = r.min(self.allowance(stats));
         }
