@@ -116,16 +116,18 @@ pub struct ReinjectionConfig {
     pub rebalance: bool,
     /// State of the send buffer that allows rebalancing.
     pub trigger: RebalanceTrigger,
+    /// Bytes that rebalancing recalls.
+    pub recall: Recall,
     /// Relative difference of PADs that triggers rebalancing (eta in MPBond section 4.3.4).
     pub eta: f64,
     /// Least absolute difference of PADs. Near the end of a transfer PADs are so small that eta
     /// alone would take noise for imbalance, and every such error is paid in redundant bytes.
     pub least_gain: Duration,
-    /// A difference beyond this is no error of estimates: the published amount is recalled in full.
+    /// A difference beyond this is no error of estimates: the amount is recalled in full.
     pub sure_gain: Duration,
     /// Below that, maximum share of copies among the bytes sent since the session was last idle.
     pub copies_share: f64,
-    /// Whether ends of short transfers are hedged.
+    /// Whether ends of transfers are hedged.
     pub hedge: bool,
     /// Whether silent subflows are probed: others are given a few bytes that they owe.
     pub probes: bool,
@@ -164,6 +166,18 @@ pub enum RebalanceTrigger {
     NothingUnscheduled,
 }
 
+/// Bytes that rebalancing recalls from the subflow that would end last, B_s its throughput, B_f that
+/// of the one that would end first, and gain the difference of their PADs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Recall {
+    /// As many as let both end at once: gain * B_s * B_f / (B_s + B_f).
+    #[default]
+    Balanced,
+    /// As many as the slow one brings within the gain: gain * B_s (MPBond section 4.3.4). It leaves
+    /// out that the fast one ends later by what it takes over.
+    Published,
+}
+
 impl Default for ReinjectionConfig {
     fn default() -> Self {
         Self {
@@ -173,6 +187,7 @@ impl Default for ReinjectionConfig {
             sure_gain: Duration::from_millis(400),
             copies_share: 0.005,
             trigger: RebalanceTrigger::NothingSendable,
+            recall: Recall::Balanced,
             hedge: true,
             probes: true,
             potential_failure: true,
@@ -194,6 +209,7 @@ impl ReinjectionConfig {
         Self {
             rebalance: true,
             trigger: RebalanceTrigger::NothingUnscheduled,
+            recall: Recall::Published,
             eta: 0.2,
             least_gain: Duration::ZERO,
             sure_gain: Duration::ZERO,

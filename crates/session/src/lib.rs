@@ -135,7 +135,8 @@ pub mod wire;
 pub use class::StreamClass;
 pub use code::{CloseCode, ResetCode};
 pub use config::{
-    BufferDelay, FeedbackRule, RebalanceTrigger, ReinjectionConfig, ReinjectionRule, SessionConfig,
+    BufferDelay, FeedbackRule, RebalanceTrigger, Recall, ReinjectionConfig, ReinjectionRule,
+    SessionConfig,
 };
 pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};

@@ -46,7 +46,7 @@ pub enum Mechanism {
     SureGain,
     /// Allowance for copies of rebalancing.
     CopiesAllowance,
-    /// Hedged ends of short transfers.
+    /// Hedged ends of transfers.
     HedgedEnds,
     /// A subflow that would carry only copies is cut.
     Cutting,

@@ -19,7 +19,7 @@ use super::failure::failed;
 #[command(after_help = "\
 Examples:
   mpbond lab ablation --json ablation.json --html ablation.html
-  mpbond lab ablation --mechanism hedged-ends --mechanism last-bytes --settings 100")]
+  mpbond lab ablation --mechanism hedged-ends --mechanism rebalancing --settings 100")]
 pub(super) struct AblationArgs {
     /// Number of settings of each seed.
     #[arg(long, value_name = "N", default_value_t = 20)]

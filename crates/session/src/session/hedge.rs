@@ -1,4 +1,4 @@
-//! Hedged ends of short transfers: when nothing is left to be sent, a subflow that has run dry
+//! Hedged ends of transfers: when nothing is left to be sent, a subflow that has run dry
 //! takes copies of the last bytes of the one that is expected to deliver latest.
 //!
 //! A path of unknown rate is given a window like any other, and may need long for it. Copies that
@@ -10,13 +10,10 @@ use mpbond_units::Timestamp;
 
 use super::reinject::{Reinjection, Work};
 use super::takers::Takers;
-use crate::stats::SessionStats;
 use crate::subflow::{LastFrame, Subflow};
 
-/// Bytes of the longest transfer whose end is hedged, and of the copies: of a longer one they are a
-/// small part, and rebalancing has an allowance for that.
-const SHORT_BYTES: u64 = 256 << 10;
-const SHORT_COPIES: u64 = 32 << 10;
+/// Maximum bytes of the copies, in each transfer: more than a path of unknown rate is given at first.
+const MAX_BYTES: u64 = 32 << 10;
 
 /// Least bytes of a hedge: a segment, about.
 const LEAST_BYTES: u64 = 1_000;
@@ -25,13 +22,13 @@ const LEAST_BYTES: u64 = 1_000;
 const LEAST_GAIN: Duration = Duration::from_millis(2);
 
 impl Reinjection {
-    /// Hedges the end of a short transfer: queues copies of the last bytes of the latest subflow if
+    /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow if
     /// the fastest that has room would deliver them before.
     pub(super) fn hedge(&mut self, now: Timestamp, work: &mut Work) {
         if !self.config.hedge {
             return;
         }
-        let budget = self.hedge_budget(work.stats);
+        let budget = MAX_BYTES.saturating_sub(self.hedged);
         if budget < LEAST_BYTES {
             return;
         }
@@ -63,16 +60,6 @@ impl Reinjection {
             self.copies_before += copied;
         }
     }
-
-    /// Bytes that may still be hedged in this transfer.
-    fn hedge_budget(&self, stats: &SessionStats) -> u64 {
-        let sent = stats.bytes_out - self.sent_before;
-        let allowed = match sent {
-            0..=SHORT_BYTES => SHORT_COPIES,
-            _ => 0,
-        };
-        allowed.saturating_sub(self.hedged)
-    }
 }
 
 #[cfg(test)]
@@ -93,8 +80,8 @@ mod tests {
     }
 
     /// Copies queued at an instant, where a subflow of 1 MB/s was given `bytes` at 0 ms and another
-    /// has run dry; `sent` bytes in all. Rates are measured, or follow from windows.
-    fn hedged(measured: bool, at: u64, bytes: u64, sent: u64) -> u64 {
+    /// has run dry. Rates are measured, or follow from windows.
+    fn hedged(measured: bool, at: u64, bytes: u64) -> u64 {
         let mut subflows = Subflows::new();
         for id in [1, 2] {
             let mut s = Subflow::for_test(id, None, Role::Regular);
@@ -118,14 +105,10 @@ mod tests {
             subflows[0].give(ms(0), 0, start..start + 1_000);
         }
         let mut reinjection = Reinjection::new(&ReinjectionConfig::default());
-        let mut stats = SessionStats {
-            bytes_out: sent,
-            ..SessionStats::default()
-        };
         let mut work = Work {
             subflows: &mut subflows,
             streams: &mut streams,
-            stats: &mut stats,
+            stats: &mut crate::SessionStats::default(),
         };
         // What is due once is not copied twice.
         reinjection.hedge(ms(at), &mut work);
@@ -136,12 +119,10 @@ mod tests {
     #[test]
     fn the_last_bytes_of_the_latest_are_copied() {
         // 200 kB take 200 ms, copies of 32 KiB on the other 60 ms.
-        assert_eq!(hedged(true, 0, 200_000, 250_000), SHORT_COPIES);
-        // None of a long transfer.
-        assert_eq!(hedged(true, 0, 200_000, 300_000), 0);
+        assert_eq!(hedged(true, 0, 200_000), MAX_BYTES);
         // What arrives sooner than a copy could is not copied.
-        assert_eq!(hedged(true, 0, 10_000, 250_000), 0);
-        assert_eq!(hedged(true, 160, 200_000, 250_000), 0);
+        assert_eq!(hedged(true, 0, 10_000), 0);
+        assert_eq!(hedged(true, 160, 200_000), 0);
     }
 
     #[test]
@@ -165,9 +146,9 @@ mod tests {
 
     #[test]
     fn what_is_overdue_or_was_never_measured_is_copied() {
-        assert_eq!(hedged(true, 80, 10_000, 250_000), 0);
-        assert_eq!(hedged(true, 200, 10_000, 250_000), 10_000);
+        assert_eq!(hedged(true, 80, 10_000), 0);
+        assert_eq!(hedged(true, 200, 10_000), 10_000);
         // It has taken 80 ms already.
-        assert_eq!(hedged(false, 80, 10_000, 250_000), 10_000);
+        assert_eq!(hedged(false, 80, 10_000), 10_000);
     }
 }

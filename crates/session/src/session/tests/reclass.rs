@@ -254,7 +254,9 @@ fn bytes_that_wait_follow_their_stream_into_its_class() {
     p.client.set_class(first, StreamClass::Background);
     p.run(at(20_000), |p| p.client.stats().bytes_in >= 400_000);
     assert!(p.now < now + std::time::Duration::from_secs(10));
-    assert_eq!(p.client.stats().bytes_in, 400_000);
+    // The end may be hedged.
+    let most = 400_000 + (32 << 10);
+    assert!((400_000..=most).contains(&p.client.stats().bytes_in));
 }
 
 #[test]
