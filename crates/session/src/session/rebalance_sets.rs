@@ -42,7 +42,7 @@ impl Reinjection {
                     continue;
                 };
                 // The others are slower still.
-                let Some((r, gain)) = self.excess(now, from, to, work.stats) else {
+                let Some((r, gain)) = self.excess(now, from, to, work) else {
                     break;
                 };
                 let takers = Takers::of(std::iter::once(to));
