@@ -18,7 +18,11 @@ const MAX_BYTES: u64 = 32 << 10;
 /// Least bytes of a hedge: a segment, about.
 const LEAST_BYTES: u64 = 1_000;
 
-/// Least gain of a hedge: less is no reason to send bytes twice.
+/// Bytes of a short transfer.
+const SHORT_BYTES: u64 = 256 << 10;
+
+/// Least gain of a hedge: less is no reason to send bytes twice. In a longer transfer than a short
+/// one, it is at least the time that the copies take: a link is kept busy no longer than it saves.
 const LEAST_GAIN: Duration = Duration::from_millis(2);
 
 impl Reinjection {
@@ -48,8 +52,13 @@ impl Reinjection {
             return;
         };
         let bytes = budget.min(slow.sent.useful_bytes());
-        let arrives = fast.pad(now) + fast.throughput(now).time_for(bytes) + LEAST_GAIN;
-        if slow.remaining(now) <= arrives {
+        let sent = work.stats.bytes_out - self.sent_before;
+        let takes = fast.throughput(now).time_for(bytes);
+        let least_gain = match sent {
+            0..=SHORT_BYTES => LEAST_GAIN,
+            _ => takes.max(LEAST_GAIN),
+        };
+        if slow.remaining(now) <= fast.pad(now) + takes + least_gain {
             return;
         }
         let (id, takers) = (slow.id, Takers::of(std::iter::once(fast)));
