@@ -72,13 +72,26 @@ impl Paths {
         scenario
     }
 
-    /// Time of two full packets at the slowest hop.
-    fn two_packets(self) -> f64 {
-        let slowest = match self {
+    /// Rate of the slowest hop in Mbit/s.
+    fn slowest(self) -> f64 {
+        match self {
             Helper(a, b) | Direct(a, b) => a.min(b),
             Both(a, b, c) => a.min(b).min(c),
-        };
-        2.0 * 1_500.0 * 8e-6 / slowest
+        }
+    }
+
+    /// Time of two full packets at the slowest hop.
+    fn two_packets(self) -> f64 {
+        2.0 * 1_500.0 * 8e-6 / self.slowest()
+    }
+
+    /// Number of runs whose links differ by fractions of a millisecond. Where a packet takes 11 ms,
+    /// the moment in which a message meets the pipe's queue decides on it.
+    fn variants(self) -> u32 {
+        match self {
+            Helper(..) if self.slowest() < 2.0 => 5,
+            _ => 1,
+        }
     }
 }
 
@@ -132,16 +145,16 @@ impl Messages {
     }
 }
 
-/// Results of messages, a transfer, or both.
-#[derive(Debug)]
+/// Results of messages, a transfer, or both, of all variants together.
+#[derive(Debug, Default)]
 struct Ran {
-    /// Time of the first message in seconds; none if it was never answered.
-    first: Option<f64>,
+    /// Times of the first messages of all variants in seconds, ascending.
+    first: Vec<f64>,
     /// Times of the messages in seconds, ascending.
     times: Vec<f64>,
-    /// Bytes of the transfer.
+    /// Bytes of the transfers.
     bytes: u64,
-    /// Its length in seconds.
+    /// Their length in seconds.
     seconds: f64,
 }
 
@@ -151,7 +164,7 @@ impl Ran {
     }
 }
 
-/// Messages beside a transfer from the start on; either may be left out.
+/// Messages beside a transfer from the start on, in all variants; either may be left out.
 fn run(paths: Paths, messages: Option<Messages>, transfer: Option<&Exchange>) -> Ran {
     let mut scenario = paths.scenario();
     if let Some(messages) = messages {
@@ -159,6 +172,17 @@ fn run(paths: Paths, messages: Option<Messages>, transfer: Option<&Exchange>) ->
     }
     let messages = scenario.exchanges.len();
     scenario.exchanges.extend(transfer.cloned());
+    let mut all = Ran::default();
+    for variant in 0..paths.variants() {
+        run_one(scenario.clone().varied(variant), messages, &mut all);
+    }
+    all.first.sort_by(f64::total_cmp);
+    all.times.sort_by(f64::total_cmp);
+    all
+}
+
+/// One variant, whose first exchanges are so many messages.
+fn run_one(scenario: Scenario, messages: usize, into: &mut Ran) {
     let observed = World::new(scenario).observe();
     assert!(observed.failure.is_none(), "{:?}", observed.failure);
     let times_of = |x: &ExchangeOutcome| match &x.rounds[..] {
@@ -168,19 +192,13 @@ fn run(paths: Paths, messages: Option<Messages>, transfer: Option<&Exchange>) ->
     let of_messages = observed.exchanges[..messages].iter();
     let all = of_messages.map(|x| x.as_ref().map(times_of).unwrap_or_default());
     let all: Vec<Vec<Duration>> = all.collect();
-    let first = all
-        .first()
-        .and_then(|x| x.first())
-        .map(Duration::as_secs_f64);
-    let mut times: Vec<_> = all.iter().flatten().map(Duration::as_secs_f64).collect();
-    times.sort_by(f64::total_cmp);
+    let first = all.first().and_then(|x| x.first());
+    into.first.extend(first.map(Duration::as_secs_f64));
+    into.times
+        .extend(all.iter().flatten().map(Duration::as_secs_f64));
     let transfer = observed.exchanges[messages..].iter().flatten().next();
-    Ran {
-        first,
-        times,
-        bytes: transfer.map_or(0, |x| x.down_bytes.max(x.up_bytes)),
-        seconds: transfer.map_or(0.0, |x| x.took.unwrap_or(LENGTH).as_secs_f64()),
-    }
+    into.bytes += transfer.map_or(0, |x| x.down_bytes.max(x.up_bytes));
+    into.seconds += transfer.map_or(0.0, |x| x.took.unwrap_or(LENGTH).as_secs_f64());
 }
 
 fn endless_download() -> Exchange {
@@ -197,7 +215,7 @@ fn hardly_later_than_alone(paths: Paths, messages: Messages, transfer: &Exchange
     let bulk = run(paths, None, Some(transfer));
     let beside = run(paths, Some(messages), Some(transfer));
     assert!(
-        beside.times.len() >= 85,
+        beside.times.len() >= 85 * paths.variants() as usize,
         "{paths:?}: {}",
         beside.times.len()
     );
@@ -273,7 +291,7 @@ fn messages_beside_an_upload_are_hardly_later_than_alone() {
 }
 
 /// A helper that has run ahead for ten seconds holds 30 s of its pipe. An express carries messages
-/// past it.
+/// past it. One of which the pipe's full queue drops a packet takes some round trips longer.
 #[test]
 fn the_first_message_after_a_long_download_passes_the_helpers_store() {
     let paths = Helper(50.0, 1.1);
@@ -283,10 +301,11 @@ fn the_first_message_after_a_long_download_passes_the_helpers_store() {
     });
     let alone = run(paths, messages, None);
     let late = run(paths, messages, Some(&endless_download()));
-    assert!(late.times.len() > 30, "{late:?}");
-    let at_most = alone.quantile(0.5) + 0.1;
-    assert!(late.first.is_some_and(|first| first < at_most), "{late:?}");
-    assert!(late.quantile(0.5) < at_most, "{late:?}");
+    let variants = paths.variants() as usize;
+    assert!(late.times.len() > 30 * variants, "{late:?}");
+    assert_eq!(late.first.len(), variants, "{late:?}");
+    assert!(late.first.iter().all(|first| *first < 1.3), "{late:?}");
+    assert!(late.quantile(0.5) < alone.quantile(0.5) + 0.1, "{late:?}");
 }
 
 /// A download of 23 s, soon after a short exchange.
@@ -312,9 +331,13 @@ fn upload(paths: Paths, bytes: u64, beside: Option<Exchange>) -> (f64, u64) {
     let mut scenario = paths.scenario();
     scenario.exchanges = vec![Exchange::upload(When::At(START + LENGTH / 4), bytes)];
     scenario.exchanges.extend(beside);
-    let outcome = World::new(scenario).run().unwrap();
-    let took = outcome.exchanges[0].took.unwrap();
-    (took.as_secs_f64(), outcome.client.reinjected_bytes_out)
+    match World::new(scenario).run() {
+        Ok(outcome) => {
+            let took = outcome.exchanges[0].took.unwrap_or(Duration::MAX);
+            (took.as_secs_f64(), outcome.client.reinjected_bytes_out)
+        }
+        Err(_) => (f64::INFINITY, 0),
+    }
 }
 
 /// Acknowledgements of the upload pass what the helper holds of the download. Without them, it counts
