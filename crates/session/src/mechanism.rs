@@ -16,8 +16,6 @@ pub enum Mechanism {
     NearBound,
     /// Limit at a helper for bytes that delay-sensitive streams, or copies, wait behind.
     InteractiveBound,
-    /// Limit at a helper of which nothing has been acknowledged since a pause.
-    UntriedBound,
     /// Short queues beside short exchanges (ADR 0027).
     ShortQueues,
     /// Short streams are left to the fastest subflow.
@@ -54,11 +52,10 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 19] = [
         Self::Deferral,
         Self::NearBound,
         Self::InteractiveBound,
-        Self::UntriedBound,
         Self::ShortQueues,
         Self::LeftToFastest,
         Self::AwakeRadio,
@@ -83,7 +80,6 @@ impl Mechanism {
             Self::Deferral => "deferral",
             Self::NearBound => "near-bound",
             Self::InteractiveBound => "interactive-bound",
-            Self::UntriedBound => "untried-bound",
             Self::ShortQueues => "short-queues",
             Self::LeftToFastest => "left-to-fastest",
             Self::AwakeRadio => "awake-radio",

@@ -17,11 +17,6 @@ use crate::{PathSet, SubflowId};
 /// data waits as long as the buffer lasts.
 const INTERACTIVE_AHEAD: Duration = Duration::from_millis(200);
 
-/// Bound on what is given to a helper before its pipe has brought anything of what is owed now: the
-/// rate it showed last time may be long ago, and the helper is not given more than it would pass on
-/// in this time at that rate. A round trip and an ACK's delay fit in easily.
-const UNTRIED_AHEAD: Duration = Duration::from_millis(500);
-
 /// Streams that a record is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
@@ -180,15 +175,13 @@ impl Session {
     /// Whether a subflow takes a frame now.
     fn is_idle(&self, now: Timestamp, s: &Subflow, bounds: Bounds) -> bool {
         let uses = |mechanism| self.config.uses(mechanism);
-        let is_untried = uses(Mechanism::UntriedBound) && s.health.is_untried();
-        let untried = is_untried.then_some(UNTRIED_AHEAD);
         // Bytes that wait here go on an express, or are sent as soon as they may be. Behind what
         // the helper holds they would wait for all of it.
         let ready = &self.streams.ready;
         let goes_before = |rank| ready.waits_before_on(rank, s.path);
         let passing = uses(Mechanism::InteractiveBound) && passed_rank(s).is_some_and(goes_before);
         let passing = passing.then_some(INTERACTIVE_AHEAD);
-        let bound = [bounds.far, untried, passing].into_iter().flatten().min();
+        let bound = [bounds.far, passing].into_iter().flatten().min();
         s.tx.room > 0
             && if self.config.scheduler.fills_windows() {
                 !s.estimator.window_is_full(s.tx.octets)

@@ -83,11 +83,6 @@ impl Health {
         self.failed_since.take().map(|_| silent)
     }
 
-    /// Nothing that is owed has been acknowledged since the last pause.
-    pub(crate) fn is_untried(&self) -> bool {
-        self.intervals.advances == 0
-    }
-
     /// Longest recent interval between ACK advances, once that is known.
     pub(crate) fn longest_interval(&self) -> Option<Duration> {
         (self.intervals.advances >= AckIntervals::ENOUGH).then_some(self.intervals.longest)
@@ -133,14 +128,12 @@ mod tests {
     fn eight_advances_show_the_usual_interval() {
         let mut health = Health::new(ms(0));
         health.owes_again(ms(1_000), ms(0));
-        assert!(health.is_untried());
         // The first one is a round trip, not an interval.
         for at in [1_300, 1_325, 1_350, 1_375, 1_400, 1_425, 1_450] {
             assert_eq!(health.advanced(ms(at)), None);
             assert_eq!(health.longest_interval(), None);
         }
         health.advanced(ms(1_490));
-        assert!(!health.is_untried());
         let longest = health.longest_interval();
         assert_eq!(longest, Some(Duration::from_millis(40)));
         health.advanced(ms(1_500));
