@@ -43,7 +43,9 @@ pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
 pub use group::{Group, MediumId, RadioId};
 pub use models::{Models, Seat, Shared, SharedMedium, SharedRadio};
-pub use rfcomm::{NEAR_DBM, Rfcomm, SOCKET_BYTES, SUPERVISION_TIMEOUT, packet_loss};
+pub use rfcomm::{
+    Channel as RfcommChannel, NEAR_DBM, Rfcomm, SOCKET_BYTES, SUPERVISION_TIMEOUT, packet_loss,
+};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 pub use wifi::WifiPlace;
 

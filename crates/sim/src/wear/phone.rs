@@ -11,7 +11,7 @@ use super::Path;
 use super::carried::Stage;
 use super::flow::Flow;
 use super::setup::Setup;
-use crate::link::{LinkConfig, Rate, Rfcomm};
+use crate::link::{LinkConfig, Rate, Rfcomm, RfcommChannel};
 use crate::tcp::{self, Channel, Config, MSS, Socket};
 
 /// Window of a connection that is worth opening: a smaller one is not announced.
@@ -33,6 +33,7 @@ pub(super) struct Phone {
     fifo_bytes: u64,
     fifo_limit: u64,
     pub(super) rfcomm: Rfcomm,
+    channel: RfcommChannel,
     /// Written to Bluetooth, not read by the watch.
     on_air: VecDeque<Run>,
     pub(super) queue: VirtualQueue,
@@ -67,12 +68,15 @@ impl Phone {
         });
         let Setup { radios, seed, .. } = setup;
         let timer = radios.watch.timer.duration();
+        let mut rfcomm = Rfcomm::new(&radios.watch, &radios.phone, *seed);
+        let channel = rfcomm.open();
         let mut phone = Self {
             channels: channels.collect(),
             fifo: VecDeque::new(),
             fifo_bytes: 0,
             fifo_limit: setup.proxy_bytes,
-            rfcomm: Rfcomm::new(&radios.watch, &radios.phone, *seed),
+            rfcomm,
+            channel,
             on_air: VecDeque::new(),
             queue: VirtualQueue::new(Timestamp::ZERO),
             is_bounded: setup.virtual_queue,
@@ -104,7 +108,8 @@ impl Phone {
 
     /// A small packet of the watch.
     pub(super) fn small_packet(&mut self, now: Timestamp, band: Option<&mut Band>) {
-        self.rfcomm.write(now, End::Wearable, SMALL_BYTES, band);
+        let watch = (self.channel, End::Wearable);
+        self.rfcomm.write(now, watch, SMALL_BYTES, band);
         if let Some(keeper) = &mut self.keeper {
             keeper.handle_sent(now);
         }
@@ -120,6 +125,7 @@ impl Phone {
         arrived: &mut Vec<Run>,
     ) -> bool {
         let mut moved = false;
+        let from = (self.channel, End::Phone);
         for (channel, flow) in self.channels.iter_mut().zip(&mut *flows) {
             channel.handle(now);
             let sent = channel.info(tcp::End::A);
@@ -137,9 +143,7 @@ impl Phone {
         }
         moved |= self.read(now, flows);
         while let Some((flow, bytes)) = self.fifo.front_mut() {
-            let taken = self
-                .rfcomm
-                .write(now, End::Phone, *bytes, band.as_deref_mut());
+            let taken = self.rfcomm.write(now, from, *bytes, band.as_deref_mut());
             if taken == 0 {
                 break;
             }
@@ -201,11 +205,11 @@ impl Phone {
         mut band: Option<&mut Band>,
         arrived: &mut Vec<Run>,
     ) -> bool {
+        let [watch, phone] = [End::Wearable, End::Phone].map(|end| (self.channel, end));
         self.rfcomm.handle(now, band.as_deref_mut());
-        self.rfcomm
-            .read(now, End::Phone, u64::MAX, band.as_deref_mut());
-        let mut left = self.rfcomm.read(now, End::Wearable, u64::MAX, band);
-        let acknowledged = self.rfcomm.acknowledged(End::Phone);
+        self.rfcomm.read(now, phone, u64::MAX, band.as_deref_mut());
+        let mut left = self.rfcomm.read(now, watch, u64::MAX, band);
+        let acknowledged = self.rfcomm.acknowledged(self.channel, End::Phone);
         if acknowledged > self.acknowledged {
             self.queue
                 .handle_acknowledged(now, acknowledged - self.acknowledged);

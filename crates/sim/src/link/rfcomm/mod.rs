@@ -1,13 +1,13 @@
-//! A byte stream over Bluetooth between a watch and a phone, as RFCOMM carries it: Sniff mode,
+//! Byte streams over Bluetooth between a watch and a phone, as RFCOMM carries them: Sniff mode,
 //! retransmission, flow control by credits, and interference by WiFi.
 //!
-//! The ends exchange packets in turn, both with or without data, while any has data. A lost packet
-//! is sent again. Modes and powers are those of [`mpbond_radio::BluetoothLink`]: only packets with
-//! data restart its timers or end Sniff. Credits and the baseband's acknowledgements do not; they
-//! are taken to arrive at once.
+//! Streams are channels of one link. The ends exchange packets in turn, both with or without data,
+//! while any has data. A lost packet is sent again. Modes and powers are those of
+//! [`mpbond_radio::BluetoothLink`]: only packets with data restart its timers or end Sniff. Credits
+//! and the baseband's acknowledgements do not; they are taken to arrive at once.
 //!
 //! Not modelled: other links of the two devices, adaptive frequency hopping, encryption, changes of
-//! the packet type with the signal.
+//! the packet type with the signal; the packets that open and close a channel, and paging.
 
 mod baseband;
 mod side;
@@ -28,9 +28,10 @@ use rand_chacha::rand_core::SeedableRng;
 use super::draw;
 use side::Side;
 
+pub use side::Channel;
 pub use signal::packet_loss;
 
-/// Bytes that an end's socket holds (Android: 10 frames of 990 bytes).
+/// Bytes that an end's socket of a channel holds (Android: 10 frames of 990 bytes).
 pub const SOCKET_BYTES: u64 = 10 * side::FRAME_BYTES;
 /// Time without the other end after which the link is lost (default of the Link Supervision
 /// Timeout, Bluetooth Core Specification, volume 4, part E, section 6.21).
@@ -53,13 +54,14 @@ struct Exchange {
     slots: u32,
 }
 
-/// The stream. Time must not decrease. Call [`Rfcomm::handle`] when [`Rfcomm::next_event`] is due.
-#[derive(Debug)]
+/// The link. Time must not decrease. Call [`Rfcomm::handle`] when [`Rfcomm::next_event`] is due.
+#[derive(Debug, Clone)]
 pub struct Rfcomm {
     link: BluetoothLink,
     accounts: [Account; 2],
     /// Bytes sent by the watch, and by the phone.
     sides: [Side; 2],
+    channels: u64,
     exchange: Option<Exchange>,
     requests: VecDeque<LmpRequest>,
     dbm: f64,
@@ -78,7 +80,7 @@ fn index(end: End) -> usize {
 }
 
 impl Rfcomm {
-    /// A stream over a link in Sniff mode. `seed` fixes its losses.
+    /// A link in Sniff mode, without a channel. `seed` fixes its losses.
     pub fn new(watch: &BluetoothParameters, phone: &BluetoothParameters, seed: u64) -> Self {
         let mut link = BluetoothLink::new(watch, phone);
         let [mut by_watch, mut by_phone] = <[Account; 2]>::default();
@@ -87,6 +89,7 @@ impl Rfcomm {
             link,
             accounts: [by_watch, by_phone],
             sides: <[Side; 2]>::default(),
+            channels: 0,
             exchange: None,
             requests: VecDeque::new(),
             dbm: NEAR_DBM,
@@ -97,46 +100,84 @@ impl Rfcomm {
         }
     }
 
+    /// Opens a channel.
+    pub fn open(&mut self) -> Channel {
+        self.channels += 1;
+        let channel = Channel(self.channels);
+        for side in &mut self.sides {
+            side.open(channel);
+        }
+        channel
+    }
+
+    /// Closes a channel at both ends; what it holds is dropped.
+    pub fn close(&mut self, channel: Channel) {
+        for side in &mut self.sides {
+            side.close(channel);
+        }
+    }
+
+    /// Connects the ends of a lost link again. All channels are gone.
+    pub fn reconnect(&mut self) {
+        for side in &mut self.sides {
+            side.clear();
+        }
+        self.lost = false;
+    }
+
     /// Bytes that [`Rfcomm::write`] would take.
-    pub fn room(&self, from: End) -> u64 {
-        let side = &self.sides[index(from)];
-        match self.lost {
-            true => 0,
-            false => SOCKET_BYTES.saturating_sub(side.unacknowledged()),
+    pub fn room(&self, channel: Channel, from: End) -> u64 {
+        match self.sides[index(from)].unacknowledged(channel) {
+            Some(held) if !self.lost => SOCKET_BYTES.saturating_sub(held),
+            _ => 0,
         }
     }
 
     /// Takes as many of `bytes` as the socket of `from` has room for, and returns their number.
     /// `band` is the band that WiFi of these devices uses, too.
-    pub fn write(&mut self, now: Timestamp, from: End, bytes: u64, band: Option<&mut Band>) -> u64 {
-        let taken = bytes.min(self.room(from));
-        self.sides[index(from)].write(taken);
+    pub fn write(
+        &mut self,
+        now: Timestamp,
+        (channel, from): (Channel, End),
+        bytes: u64,
+        band: Option<&mut Band>,
+    ) -> u64 {
+        let taken = bytes.min(self.room(channel, from));
+        self.sides[index(from)].write(channel, taken);
         self.handle(now, band);
         taken
     }
 
     /// Takes at most `most` bytes that have arrived at `at`.
-    pub fn read(&mut self, now: Timestamp, at: End, most: u64, band: Option<&mut Band>) -> u64 {
+    pub fn read(
+        &mut self,
+        now: Timestamp,
+        (channel, at): (Channel, End),
+        most: u64,
+        band: Option<&mut Band>,
+    ) -> u64 {
         let from = index(other(at));
-        let taken = self.sides[from].read(most);
+        let taken = self.sides[from].read(channel, most);
         // A sender without credits may go on.
         self.handle(now, band);
         taken
     }
 
     /// Bytes that [`Rfcomm::read`] would give.
-    pub fn readable(&self, at: End) -> u64 {
-        self.sides[index(other(at))].readable()
+    pub fn readable(&self, channel: Channel, at: End) -> u64 {
+        self.sides[index(other(at))].readable(channel)
     }
 
     /// Bytes written by `from` and not acknowledged by the other end's baseband.
-    pub fn unacknowledged(&self, from: End) -> u64 {
-        self.sides[index(from)].unacknowledged()
+    pub fn unacknowledged(&self, channel: Channel, from: End) -> u64 {
+        self.sides[index(from)]
+            .unacknowledged(channel)
+            .unwrap_or_default()
     }
 
     /// Bytes written by `from` that the other end's baseband has acknowledged, in whole frames.
-    pub fn acknowledged(&self, from: End) -> u64 {
-        self.sides[index(from)].acknowledged()
+    pub fn acknowledged(&self, channel: Channel, from: End) -> u64 {
+        self.sides[index(from)].acknowledged(channel)
     }
 
     /// Sets the strength of the signal, in dBm.

@@ -13,8 +13,15 @@ fn parameters(name: &str) -> BluetoothParameters {
     }
 }
 
+/// The channel of [`stream`], and its ends.
+const ONE: Channel = Channel(1);
+const WATCH: (Channel, End) = (ONE, End::Wearable);
+const PHONE: (Channel, End) = (ONE, End::Phone);
+
 fn stream(watch: &str) -> Rfcomm {
-    Rfcomm::new(&parameters(watch), &parameters("phone-bt"), 1)
+    let mut rfcomm = Rfcomm::new(&parameters(watch), &parameters("phone-bt"), 1);
+    assert_eq!(rfcomm.open(), ONE);
+    rfcomm
 }
 
 fn at(ms: u64) -> Timestamp {
@@ -41,14 +48,14 @@ fn bulk(s: &mut Rfcomm, until: Timestamp, up: &[u64], mut band: Option<&mut Band
     while now <= until {
         s.handle(now, band.as_deref_mut());
         if up.next_if(|t| *t <= now).is_some() {
-            s.write(now, End::Wearable, 20, band.as_deref_mut());
+            s.write(now, WATCH, 20, band.as_deref_mut());
         }
-        let got = s.read(now, End::Wearable, u64::MAX, band.as_deref_mut());
-        s.read(now, End::Phone, u64::MAX, band.as_deref_mut());
+        let got = s.read(now, WATCH, u64::MAX, band.as_deref_mut());
+        s.read(now, PHONE, u64::MAX, band.as_deref_mut());
         if got > 0 {
             arrivals.0.push((now, got));
         }
-        s.write(now, End::Phone, u64::MAX, band.as_deref_mut());
+        s.write(now, PHONE, u64::MAX, band.as_deref_mut());
         let next = s.next_event().into_iter().chain(up.peek().copied()).min();
         let Some(next) = next else {
             break;
@@ -61,17 +68,17 @@ fn bulk(s: &mut Rfcomm, until: Timestamp, up: &[u64], mut band: Option<&mut Band
 #[test]
 fn the_first_byte_waits_for_active_and_a_frame_takes_ten_slots() {
     let mut s = stream("watch-bt");
-    assert_eq!(s.write(at(0), End::Phone, 990, None), 990);
+    assert_eq!(s.write(at(0), PHONE, 990, None), 990);
     assert_eq!(s.mode(), Mode::Sniff);
     // The next anchor is at 0.5 s, Active begins 0.3 s later; 6 and 4 slots of 625 us follow.
     let mut last = Timestamp::ZERO;
-    while s.readable(End::Wearable) == 0 {
+    while s.readable(ONE, End::Wearable) == 0 {
         last = s.next_event().unwrap();
         s.handle(last, None);
     }
     assert_eq!(last, Timestamp::from_micros(806_250));
-    assert_eq!(s.acknowledged(End::Phone), 990);
-    assert_eq!(s.unacknowledged(End::Phone), 0);
+    assert_eq!(s.acknowledged(ONE, End::Phone), 990);
+    assert_eq!(s.unacknowledged(ONE, End::Phone), 0);
 }
 
 /// Wear OS paper, section 3.2 and Figure 4: the watch requests Sniff 5 s after Active, unless it
@@ -128,7 +135,7 @@ fn a_weak_signal_costs_rate_and_loses_nothing() {
             .iter()
             .map(|a| a.1)
             .sum();
-        assert_eq!(total, s.acknowledged(End::Phone));
+        assert_eq!(total, s.acknowledged(ONE, End::Phone));
         assert_eq!(s.retransmitted_packets() > 0, dbm < -50.0);
         rates.push(total);
     }
@@ -138,20 +145,20 @@ fn a_weak_signal_costs_rate_and_loses_nothing() {
 #[test]
 fn a_link_out_of_range_is_lost_after_the_supervision_timeout() {
     let mut s = stream("watch-bt");
-    s.write(at(0), End::Phone, 500, None);
+    s.write(at(0), PHONE, 500, None);
     s.set_signal(at(0), -91.0);
     s.handle(at(19_999), None);
     assert!(!s.is_lost());
-    assert_eq!(s.readable(End::Wearable), 0);
+    assert_eq!(s.readable(ONE, End::Wearable), 0);
     // The ends hear each other again in time.
     s.set_signal(at(19_999), -80.0);
     s.handle(at(25_000), None);
-    assert_eq!(s.readable(End::Wearable), 500);
+    assert_eq!(s.readable(ONE, End::Wearable), 500);
     s.set_signal(at(30_000), -95.0);
     s.set_signal(at(31_000), -96.0);
     s.handle(at(50_000), None);
     assert!(s.is_lost());
-    assert_eq!((s.room(End::Phone), s.next_event()), (0, None));
+    assert_eq!((s.room(ONE, End::Phone), s.next_event()), (0, None));
 }
 
 /// Section 5.2, Figure 13: Bluetooth loses 47 % of its rate while WiFi of the same band is busy.
@@ -182,14 +189,61 @@ fn an_idle_link_does_nothing_and_costs_sniff() {
 fn a_reader_that_stops_stops_the_sender() {
     let mut s = stream("watch-bt");
     for step in 0..1_000 {
-        s.write(at(step * 10), End::Phone, u64::MAX, None);
+        s.write(at(step * 10), PHONE, u64::MAX, None);
     }
-    let held = s.readable(End::Wearable);
+    let held = s.readable(ONE, End::Wearable);
     assert_eq!(held, 16 * 990);
-    assert_eq!(s.room(End::Phone), 0);
-    assert_eq!(s.read(at(10_000), End::Wearable, u64::MAX, None), held);
+    assert_eq!(s.room(ONE, End::Phone), 0);
+    assert_eq!(s.read(at(10_000), WATCH, u64::MAX, None), held);
     s.handle(at(20_000), None);
-    assert!(s.readable(End::Wearable) > 0);
+    assert!(s.readable(ONE, End::Wearable) > 0);
+}
+
+#[test]
+fn a_lost_link_is_connected_again_with_new_channels() {
+    let mut s = stream("watch-bt");
+    s.write(at(0), PHONE, 5_000, None);
+    s.set_signal(at(900), -100.0);
+    s.handle(at(30_000), None);
+    assert!(s.is_lost());
+    s.set_signal(at(40_000), -50.0);
+    s.reconnect();
+    assert_eq!(
+        (s.room(ONE, End::Phone), s.readable(ONE, End::Wearable)),
+        (0, 0)
+    );
+    let two = s.open();
+    assert_eq!(s.write(at(40_000), (two, End::Phone), 3_000, None), 3_000);
+    s.handle(at(42_000), None);
+    assert_eq!(
+        s.read(at(42_000), (two, End::Wearable), u64::MAX, None),
+        3_000
+    );
+}
+
+/// Two channels share the rate; the silent one's share goes to the other.
+#[test]
+fn channels_share_the_link() {
+    let mut s = stream("watch-bt");
+    let two = s.open();
+    let ends = [WATCH, (two, End::Wearable)];
+    let mut arrived = [0, 0];
+    let mut now = at(0);
+    while now < at(6_000) {
+        s.handle(now, None);
+        for (sum, end) in arrived.iter_mut().zip(ends) {
+            *sum += s.read(now, end, u64::MAX, None);
+        }
+        s.write(now, PHONE, u64::MAX, None);
+        if now > at(3_000) {
+            s.write(now, (two, End::Phone), u64::MAX, None);
+        }
+        now = s.next_event().unwrap().max(now);
+    }
+    // 2.2 s alone and 2.8 s shared, before Sniff at 5.8 s, at 990 bytes in 6.25 ms.
+    let frames = arrived.map(|bytes| bytes / 990);
+    assert!((570..580).contains(&frames[0]), "{frames:?}");
+    assert!((220..228).contains(&frames[1]), "{frames:?}");
 }
 
 proptest! {
@@ -207,10 +261,10 @@ proptest! {
         for (wait, call, bytes, dbm) in calls {
             now += Duration::from_millis(wait);
             match call {
-                0 => written[0] += s.write(now, End::Wearable, bytes, None),
-                1 => written[1] += s.write(now, End::Phone, bytes, None),
-                2 => read[0] += s.read(now, End::Phone, bytes, None),
-                3 => read[1] += s.read(now, End::Wearable, bytes, None),
+                0 => written[0] += s.write(now, WATCH, bytes, None),
+                1 => written[1] += s.write(now, PHONE, bytes, None),
+                2 => read[0] += s.read(now, PHONE, bytes, None),
+                3 => read[1] += s.read(now, WATCH, bytes, None),
                 _ => s.set_signal(now, dbm),
             }
             s.handle(now, None);
@@ -220,8 +274,8 @@ proptest! {
         for _ in 0..20 {
             now += Duration::from_secs(10);
             s.handle(now, None);
-            read[0] += s.read(now, End::Phone, u64::MAX, None);
-            read[1] += s.read(now, End::Wearable, u64::MAX, None);
+            read[0] += s.read(now, PHONE, u64::MAX, None);
+            read[1] += s.read(now, WATCH, u64::MAX, None);
         }
         prop_assert_eq!(written, read);
     }
