@@ -14,8 +14,9 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 
+use super::bluetooth::Port;
 use super::clock::Clock;
-use super::link::{Logs, PlayedLink, TimedChange};
+use super::link::{Emulated, Logs, PlayedLink, TimedChange};
 use super::observed::{Conditions, Passed};
 use super::packet_log::{Flow, PacketLog, Record};
 use super::pcap::{self, Captured, Pcap};
@@ -93,6 +94,7 @@ pub(super) struct Engine {
     devices: Vec<Device>,
     lanes: Vec<Lane>,
     models: Models<Vec<u8>>,
+    bluetooth: Vec<Port>,
     /// Pending changes, the next one last.
     agenda: Vec<(Timestamp, TimedChange)>,
     /// Unused packet buffers.
@@ -110,18 +112,18 @@ pub(super) struct Engine {
 
 impl Engine {
     pub fn new(
-        links: Vec<PlayedLink>,
+        emulated: Emulated,
         clock: Clock,
         seed: u64,
         files: Files,
         wake: Arc<EventFd>,
         commands: Receiver<Command>,
-    ) -> Self {
+    ) -> Result<Self> {
         let mut devices = Vec::new();
         let mut lanes = Vec::new();
         let mut models = Models::default();
         let start = clock.now();
-        for (pcap, link) in links.into_iter().enumerate() {
+        for (pcap, link) in emulated.links.into_iter().enumerate() {
             let (near, far) = (devices.len(), devices.len() + 1);
             devices.extend([link.near, link.far]);
             let name: Arc<str> = link.name.into();
@@ -147,11 +149,14 @@ impl Engine {
                 });
             }
         }
-        Self {
+        let bluetooth = (seed..).zip(emulated.bluetooth);
+        let bluetooth = bluetooth.map(|(seed, link)| Port::new(link, seed));
+        Ok(Self {
             clock,
             devices,
             lanes,
             models,
+            bluetooth: bluetooth.collect::<Result<_>>()?,
             agenda: Vec::new(),
             pool: Vec::new(),
             files,
@@ -162,7 +167,7 @@ impl Engine {
             lost: 0,
             realtime: false,
             cpu_before: Duration::ZERO,
-        }
+        })
     }
 
     pub fn run(mut self) -> Result<()> {
@@ -174,7 +179,7 @@ impl Engine {
             let now = self.clock.now();
             self.follow_agenda(now);
             let taken = self.take_in_all();
-            let released = self.release();
+            let released = self.release() + self.play_bluetooth();
             if !self.obey() {
                 break;
             }
@@ -189,7 +194,9 @@ impl Engine {
 
     fn next_event(&self) -> Option<Timestamp> {
         let agenda = self.agenda.last().map(|(at, _)| *at);
-        self.models.next_event().into_iter().chain(agenda).min()
+        let bluetooth = self.bluetooth.iter().filter_map(Port::next_event);
+        let own = self.models.next_event().into_iter().chain(agenda);
+        own.chain(bluetooth).min()
     }
 
     /// Sleeps until `next`, or until a packet or a command arrives.
@@ -197,6 +204,9 @@ impl Engine {
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut fds = vec![readable(self.wake.as_fd())];
         fds.extend(self.devices.iter().map(|d| readable(d.as_fd())));
+        for port in &self.bluetooth {
+            port.watch(&mut fds);
+        }
         let timeout = next.map(|next| TimeSpec::from(next - self.clock.now()));
         match ppoll(&mut fds, timeout, None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -270,6 +280,38 @@ impl Engine {
         packets
     }
 
+    /// Plays Bluetooth links; returns the number of directions in which bytes arrived.
+    fn play_bluetooth(&mut self) -> usize {
+        let mut portions = 0;
+        for (number, port) in self.bluetooth.iter_mut().enumerate() {
+            let now = self.clock.now();
+            let turn = port.turn(now);
+            if let Some(late) = turn.late {
+                self.lateness_ns
+                    .saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
+            }
+            for (direction, bytes) in [Direction::Up, Direction::Down]
+                .into_iter()
+                .zip(turn.arrived)
+            {
+                if bytes == 0 {
+                    continue;
+                }
+                portions += 1;
+                if self.passed.len() < MAX_PASSED {
+                    self.passed.push(Passed {
+                        link: self.lanes.len() / 2 + number, // see `Emulated`
+                        direction,
+                        bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+                        departed: now,
+                        arrived: now,
+                    });
+                }
+            }
+        }
+        portions
+    }
+
     fn follow_agenda(&mut self, now: Timestamp) {
         while let Some((_, change)) = self.agenda.pop_if(|(at, _)| *at <= now) {
             self.apply(now, &change);
@@ -277,6 +319,15 @@ impl Engine {
     }
 
     fn apply(&mut self, now: Timestamp, change: &TimedChange) {
+        for port in &mut self.bluetooth {
+            // Both directions go down and up together.
+            if port.name() == change.link
+                && change.direction == Direction::Down
+                && let Some(up) = change.change.up
+            {
+                port.set_up(now, up, change.carrier.is_none());
+            }
+        }
         for lane in 0..self.lanes.len() {
             let Lane {
                 name,
@@ -308,6 +359,9 @@ impl Engine {
 
     /// Restores every link to its configuration.
     fn restore(&mut self, now: Timestamp) {
+        for port in &mut self.bluetooth {
+            port.restore(now);
+        }
         for lane in 0..self.lanes.len() {
             self.set_carrier(lane, true);
             let lane = &self.lanes[lane];

@@ -11,7 +11,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::clock::Clock;
 use super::engine::{Command, Engine, Files};
-use super::link::{Logs, PlayedLink, TimedChange};
+use super::link::{Emulated, Logs, TimedChange};
 use super::observed::{Conditions, Passed};
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
@@ -30,14 +30,18 @@ impl Player {
     ///
     /// # Errors
     /// When the thread or a log cannot be started.
-    pub fn start(links: Vec<PlayedLink>, clock: Clock, seed: u64, logs: &Logs) -> Result<Self> {
+    pub fn start(links: impl Into<Emulated>, clock: Clock, seed: u64, logs: &Logs) -> Result<Self> {
+        let Emulated { links, bluetooth } = links.into();
         let files = Files::create(logs, &links)?;
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
         let wake = EventFd::from_flags(flags).doing("cannot make an event")?;
         let wake = Arc::new(wake);
         let (commands, receiver) = channel();
-        let names = links.iter().map(|link| link.name.clone()).collect();
-        let engine = Engine::new(links, clock, seed, files, wake.clone(), receiver);
+        let names = links.iter().map(|link| link.name.clone());
+        let names = names.chain(bluetooth.iter().map(|link| link.name.clone()));
+        let names = names.collect();
+        let links = Emulated { links, bluetooth };
+        let engine = Engine::new(links, clock, seed, files, wake.clone(), receiver)?;
         let thread = std::thread::Builder::new()
             .name("link-player".into())
             .spawn(move || engine.run())

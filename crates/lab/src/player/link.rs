@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mpbond_sim::link::{LinkChange, LinkConfig, Shared};
 
+use super::bluetooth::PlayedBluetooth;
 use crate::device::Device;
 use crate::experiment::Direction;
 
@@ -24,7 +25,25 @@ pub struct PlayedLink {
     pub shared: Shared,
 }
 
-/// Logs of packets.
+/// All links of a player. They are numbered in this order.
+#[derive(Default)]
+pub struct Emulated {
+    /// Links that carry packets.
+    pub links: Vec<PlayedLink>,
+    /// Links that carry byte streams.
+    pub bluetooth: Vec<PlayedBluetooth>,
+}
+
+impl From<Vec<PlayedLink>> for Emulated {
+    fn from(links: Vec<PlayedLink>) -> Self {
+        Self {
+            links,
+            bluetooth: Vec::new(),
+        }
+    }
+}
+
+/// Logs of packets; those of Bluetooth links are in none.
 #[derive(Debug, Clone, Default)]
 pub struct Logs {
     /// File for the packet log, as CSV.

@@ -117,6 +117,12 @@ impl Rfcomm {
         }
     }
 
+    /// Ends the link at once, as if it had been lost.
+    pub fn disconnect(&mut self) {
+        self.lost = true;
+        self.exchange = None;
+    }
+
     /// Connects the ends of a lost link again. All channels are gone.
     pub fn reconnect(&mut self) {
         for side in &mut self.sides {

@@ -1,0 +1,176 @@
+//! A Bluetooth link with its channels.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mpbond_sim::link::{NEAR_DBM, Rfcomm, SOCKET_BYTES, packet_loss};
+use mpbond_units::Timestamp;
+use nix::poll::{PollFd, PollFlags};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+
+use super::PlayedBluetooth;
+use super::channel::Channel;
+use crate::error::{Doing, Result};
+
+/// Channels of a link: RFCOMM has 30 for each direction of connecting.
+const MAX_CHANNELS: usize = 30;
+/// Strength of the signal of devices that do not hear each other, in dBm.
+const OUT_OF_RANGE_DBM: f64 = -200.0;
+
+/// A link that is played. Times are those of the player's clock.
+pub(in super::super) struct Port {
+    name: String,
+    listener: UnixListener,
+    to: PathBuf,
+    rfcomm: Rfcomm,
+    channels: Vec<Channel>,
+    schedule: Vec<(Duration, f64)>,
+    /// Pending strengths of the signal, the next one last.
+    agenda: Vec<(Timestamp, f64)>,
+    dbm: f64,
+    /// The devices are in range.
+    up: bool,
+}
+
+/// Result of a turn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Turn {
+    /// Bytes that arrived at the far and at the near program.
+    pub arrived: [u64; 2],
+    /// Time since the event of the model that was due first.
+    pub late: Option<Duration>,
+}
+
+impl Port {
+    pub fn new(link: PlayedBluetooth, seed: u64) -> Result<Self> {
+        link.listener
+            .set_nonblocking(true)
+            .doing("cannot prepare the socket of a Bluetooth link")?;
+        Ok(Self {
+            name: link.name,
+            listener: link.listener,
+            to: link.to,
+            rfcomm: Rfcomm::new(&link.wearable, &link.phone, seed),
+            channels: Vec::new(),
+            schedule: link.signal,
+            agenda: Vec::new(),
+            dbm: NEAR_DBM,
+            up: true,
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes the link up, or down: silently, or so that both programs see all channels end.
+    pub fn set_up(&mut self, now: Timestamp, up: bool, silently: bool) {
+        self.up = up;
+        self.set_signal(now);
+        if !up && !silently {
+            self.rfcomm.disconnect();
+            self.channels.clear();
+        }
+    }
+
+    /// Begins the schedule of the signal anew.
+    pub fn restore(&mut self, now: Timestamp) {
+        let agenda = self.schedule.iter();
+        self.agenda = agenda.map(|(at, dbm)| (now + *at, *dbm)).rev().collect();
+        self.dbm = NEAR_DBM;
+        self.set_up(now, true, true);
+    }
+
+    fn set_signal(&mut self, now: Timestamp) {
+        let dbm = if self.up { self.dbm } else { OUT_OF_RANGE_DBM };
+        self.rfcomm.handle(now, None);
+        self.rfcomm.set_signal(now, dbm);
+    }
+
+    fn is_silent(&self) -> bool {
+        packet_loss(self.rfcomm.signal_dbm()) >= 1.0
+    }
+
+    /// Time of the next turn, unless a socket is ready before.
+    pub fn next_event(&self) -> Option<Timestamp> {
+        let signal = self.agenda.last().map(|(at, _)| *at);
+        self.rfcomm.next_event().into_iter().chain(signal).min()
+    }
+
+    /// Does everything that is due by `now`.
+    pub fn turn(&mut self, now: Timestamp) -> Turn {
+        let mut turn = Turn {
+            late: self.rfcomm.next_event().and_then(|at| {
+                let due = at <= now;
+                due.then(|| now.since(at))
+            }),
+            ..Turn::default()
+        };
+        while let Some((at, dbm)) = self.agenda.pop_if(|(at, _)| *at <= now) {
+            self.dbm = dbm;
+            self.set_signal(at);
+        }
+        self.rfcomm.handle(now, None);
+        while self.rfcomm.poll_request().is_some() {}
+        self.accept();
+        for channel in &mut self.channels {
+            channel.turn(now, &mut self.rfcomm, &mut turn.arrived);
+        }
+        // Devices that do not hear each other cannot tell that a channel is closed.
+        if self.rfcomm.is_lost() {
+            self.channels.clear();
+        } else if !self.is_silent() {
+            let finished = |c: &mut Channel| c.is_finished();
+            for channel in self.channels.extract_if(.., finished) {
+                self.rfcomm.close(channel.id());
+            }
+        }
+        turn
+    }
+
+    fn accept(&mut self) {
+        while self.channels.len() < MAX_CHANNELS
+            && let Ok((near, _)) = self.listener.accept()
+        {
+            if self.rfcomm.is_lost() {
+                if self.is_silent() {
+                    continue;
+                }
+                self.rfcomm.reconnect();
+            }
+            // A far program that does not listen refuses the connection.
+            let ends = prepared(near).and_then(|near| Ok((near, connect(&self.to)?)));
+            if let Ok((near, far)) = ends {
+                self.channels
+                    .push(Channel::new(self.rfcomm.open(), near, far));
+            }
+        }
+    }
+
+    /// Adds the sockets that a turn waits for.
+    pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        if self.channels.len() < MAX_CHANNELS {
+            fds.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
+        }
+        for channel in &self.channels {
+            channel.watch(&self.rfcomm, fds);
+        }
+    }
+}
+
+/// A connection to a program, which never blocks.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    prepared(UnixStream::from(socket))
+}
+
+/// Bounds what waits in a socket for a program: the receive buffer of a channel.
+fn prepared(stream: UnixStream) -> io::Result<UnixStream> {
+    stream.set_nonblocking(true)?;
+    SockRef::from(&stream).set_send_buffer_size(SOCKET_BYTES as usize)?;
+    Ok(stream)
+}
