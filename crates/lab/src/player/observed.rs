@@ -6,7 +6,8 @@ use mpbond_units::Timestamp;
 
 use crate::experiment::Direction;
 
-/// A packet carried by a link; of a Bluetooth link, bytes that arrived at one time, without headers.
+/// A packet carried by a link; of a Bluetooth link, bytes that arrived at one time, without
+/// headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     /// Number of the link, in the order of the player's links.

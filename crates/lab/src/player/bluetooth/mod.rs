@@ -2,8 +2,8 @@
 //!
 //! The player listens on a socket for the near host, a wearable. Each connection becomes a channel
 //! of the link ([`mpbond_sim::link::Rfcomm`]) to the socket on which a program of the far host, a
-//! phone, listens. The model says when bytes arrive; they go from socket to socket then. What it has
-//! no room for stays in the sending program's socket.
+//! phone, listens. The model says when bytes arrive; they go from socket to socket then. What it
+//! has no room for stays in the sending program's socket.
 
 mod channel;
 mod port;
