@@ -40,6 +40,7 @@ mod random;
 mod rate_limited_log;
 mod revocation;
 mod sleep;
+mod socket_file;
 mod stop;
 mod task;
 mod upgrade;

@@ -1,12 +1,10 @@
 //! Status socket: a request and its answer, one JSON document, over a Unix socket, for
 //! `mpbond status` and `mpbond reload`.
 
-use std::fs::Permissions;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -20,6 +18,7 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use crate::reload::Answer;
+use crate::socket_file;
 use crate::status::Status;
 
 /// Time limit for a client that does not write, and for one that does not read.
@@ -95,30 +94,7 @@ impl StatusSocket {
     /// # Errors
     /// When another daemon listens there, or the file cannot be made.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(
-                io::ErrorKind::AddrInUse,
-                "another daemon answers there",
-            ));
-        }
-        // It listens before it has its final name: between bind(2) and listen(2) a socket refuses,
-        // as if its daemon had ended.
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let unseen = path.with_file_name(format!(".{}-{name}", std::process::id()));
-        match std::fs::remove_file(&unseen) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-        let listener = UnixListener::bind(&unseen)?;
-        let ready = std::fs::set_permissions(&unseen, Permissions::from_mode(MODE))
-            .and_then(|()| std::fs::rename(&unseen, path));
-        if let Err(e) = ready {
-            let _ = std::fs::remove_file(&unseen);
-            return Err(e);
-        }
+        let listener = socket_file::listen(path, MODE)?;
         Ok(Self {
             listener: Some(listener),
             path: path.to_owned(),
@@ -319,6 +295,8 @@ fn request<T: DeserializeOwned>(path: &Path, request: &str) -> io::Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[tokio::test]

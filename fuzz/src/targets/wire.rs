@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mpbond_net::control::{Decoder, MAX_MESSAGE_BYTES, Message, Opening, encode, label_of_opening};
 use mpbond_net::pairing::Message as PairingMessage;
-use mpbond_net::tls::{Peeked, TlsStream, Trust};
+use mpbond_net::tls::{Peeked, Purpose, TlsStream, Trust};
 use mpbond_net::{DeviceId, Identity};
 use mpbond_session::wire::Frame;
 use mpbond_session::{Session, SessionConfig, SessionId, SubflowSetup, parse_hello};
@@ -128,10 +128,11 @@ pub fn tls_accept(octets: &[u8]) {
             false
         }
     }
-    let answered = block_on(TlsStream::accept(
+    let answered = block_on(TlsStream::accept_over(
         Script(octets),
         identity(),
         Arc::new(Nobody),
+        &[Purpose::Daemon],
         far(),
     ));
     match answered {
@@ -142,10 +143,12 @@ pub fn tls_accept(octets: &[u8]) {
 
 /// A TLS client with input from an unauthenticated server.
 pub fn tls_connect(octets: &[u8]) {
-    let answered = block_on(TlsStream::connect(
+    let answered = block_on(TlsStream::connect_over(
         Script(octets),
         identity(),
-        identity().id(),
+        Some(identity().id()),
+        Purpose::Daemon,
+        None,
         far(),
     ));
     match answered {

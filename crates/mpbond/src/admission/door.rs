@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::AbortHandle;
 use tracing::{debug, trace, warn};
 
@@ -20,6 +20,33 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections accepted in a row; then those that are admitted get a turn.
 const IN_A_ROW: usize = 32;
+
+/// A listener of one kind of connections.
+pub(crate) trait Listener {
+    /// A connection.
+    type Connection;
+
+    /// The next connection, with the address of its source.
+    async fn next(&self) -> io::Result<(Self::Connection, SocketAddr)>;
+}
+
+impl Listener for TcpListener {
+    type Connection = TcpStream;
+
+    async fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.accept().await
+    }
+}
+
+/// Connections of this host have no address: all of them count as one source, 0.0.0.0.
+impl Listener for UnixListener {
+    type Connection = UnixStream;
+
+    async fn next(&self) -> io::Result<(UnixStream, SocketAddr)> {
+        let (unix, _) = self.accept().await?;
+        Ok((unix, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))))
+    }
+}
 
 /// Admission to a daemon, for use on one thread.
 pub(crate) struct Door {
@@ -42,10 +69,10 @@ impl Door {
 
     /// Accepts connections for good and serves each in a task, which is cancelled if the
     /// connection has to make room before its peer is authenticated.
-    pub(crate) async fn accept<F>(
+    pub(crate) async fn accept<L: Listener, F>(
         self: Rc<Self>,
-        listener: TcpListener,
-        serve: impl Fn(TcpStream, SocketAddr, Visitor) -> F,
+        listener: L,
+        serve: impl Fn(L::Connection, SocketAddr, Visitor) -> F,
     ) where
         F: Future<Output = ()> + 'static,
     {
@@ -56,7 +83,7 @@ impl Door {
                 tokio::task::yield_now().await;
             }
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                accepted = listener.next() => accepted,
                 () = self.until_overdue() => {
                     let overdue = self.admission.borrow_mut().overdue(self.clock.now());
                     overdue.into_iter().for_each(|number| self.drop_one(number));
@@ -64,18 +91,18 @@ impl Door {
                 }
             };
             match accepted {
-                Ok((tcp, from)) => self.admit(tcp, from, &serve),
+                Ok((connection, from)) => self.admit(connection, from, &serve),
                 Err(e) => self.cannot_accept(&e).await,
             }
         }
     }
 
     /// Serves one connection in the same way.
-    pub(crate) fn admit<F>(
+    pub(crate) fn admit<C, F>(
         self: &Rc<Self>,
-        tcp: TcpStream,
+        connection: C,
         from: SocketAddr,
-        serve: impl Fn(TcpStream, SocketAddr, Visitor) -> F,
+        serve: impl Fn(C, SocketAddr, Visitor) -> F,
     ) where
         F: Future<Output = ()> + 'static,
     {
@@ -90,7 +117,7 @@ impl Door {
         let door = Rc::clone(self);
         let number = admitted.number;
         let visitor = Visitor { door, number };
-        let task = crate::task::spawn_local(serve(tcp, from, visitor));
+        let task = crate::task::spawn_local(serve(connection, from, visitor));
         self.tasks.borrow_mut().insert(number, task.abort_handle());
     }
 
@@ -136,9 +163,12 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// Waits for the first octet, or the end, of its connection.
-    pub(crate) async fn first_octet(&self, tcp: &TcpStream) -> io::Result<()> {
-        tcp.readable().await?;
+    /// Waits for the first octet, or the end, of its connection: until it is `readable`.
+    pub(crate) async fn first_octet(
+        &self,
+        readable: impl Future<Output = io::Result<()>>,
+    ) -> io::Result<()> {
+        readable.await?;
         self.door.admission.borrow_mut().spoke(self.number);
         Ok(())
     }

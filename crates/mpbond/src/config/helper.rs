@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
+use mpbond_net::pipe::PipeAddress;
 use mpbond_units::Size;
 use serde::Deserialize;
 use toml::Spanned;
@@ -19,13 +20,18 @@ const DEFAULT_BUFFER_BYTES: u64 = 4 << 20;
 /// Allowed bounds: less does not hold the window of a fast link, more is bufferbloat.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(256 << 20);
 
+/// Unix sockets on which a helper listens at most: as many as a primary has pipes to it.
+const MAX_UNIX_SOCKETS: usize = 4;
+
 /// `mpbond helper --config FILE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HelperConfig {
     /// Name shown to people.
     pub name: String,
-    /// Listening addresses for primaries: those of the pipe.
+    /// Listening address for primaries: that of the pipe.
     pub listen: SocketAddr,
+    /// Unix sockets on which it listens for primaries besides.
+    pub listen_unix: Vec<PathBuf>,
     /// File of the device's key; made at the first start.
     pub identity: PathBuf,
     /// Path of the status socket.
@@ -68,7 +74,7 @@ pub struct Uplink {
 #[serde(deny_unknown_fields)]
 struct HelperFile {
     name: Option<Text<Name>>,
-    listen: Option<Text<SocketAddr>>,
+    listen: Option<Spanned<OneOrMore<PipeAddress>>>,
     identity: Option<String>,
     status_socket: Option<String>,
     metrics: Option<Text<SocketAddr>>,
@@ -128,13 +134,15 @@ impl HelperConfig {
             }
             Some(size) => size.get_ref().0,
         };
+        let (listen, listen_unix) = listeners(source, file.listen)?;
         let uplink = file.uplink.map_or_else(Uplink::default, |u| Uplink {
             interface: u.interface.map(|t| t.0.0),
             source: u.source.map(|t| t.0),
         });
         Ok(Self {
             name: file.name.map_or_else(host_name, |t| t.0.0),
-            listen: file.listen.map_or(Self::LISTEN, |t| t.0),
+            listen,
+            listen_unix,
             identity: super::identity_of(source, file.identity),
             status_socket: file.status_socket.map_or_else(
                 || place::status_socket(Role::Helper),
@@ -153,6 +161,32 @@ impl HelperConfig {
             congestion: file.congestion.map(|t| t.0.0),
         })
     }
+}
+
+/// The listening address of TCP, and the Unix sockets.
+fn listeners(
+    source: &Source<'_>,
+    listen: Option<Spanned<OneOrMore<PipeAddress>>>,
+) -> Result<(SocketAddr, Vec<PathBuf>), ConfigError> {
+    let (mut tcp, mut unix) = (None, Vec::new());
+    let Some(listen) = listen else {
+        return Ok((HelperConfig::LISTEN, unix));
+    };
+    let span = listen.span();
+    for address in listen.into_inner().0 {
+        match address {
+            PipeAddress::Tcp(address) if tcp.is_none() => tcp = Some(address),
+            PipeAddress::Tcp(_) => {
+                return Err(source.wrong(span, "listen", "one address of TCP at most"));
+            }
+            PipeAddress::Unix(path) if unix.len() < MAX_UNIX_SOCKETS => unix.push(path),
+            PipeAddress::Unix(_) => {
+                let problem = format_args!("{MAX_UNIX_SOCKETS} Unix sockets at most");
+                return Err(source.wrong(span, "listen", problem));
+            }
+        }
+    }
+    Ok((tcp.unwrap_or(HelperConfig::LISTEN), unix))
 }
 
 /// File with the host name of this machine.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
 pub use mpbond_net::Endpoint as ProxyAddress;
+use mpbond_net::pipe::PipeAddress;
 use mpbond_session::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
 
@@ -137,12 +138,22 @@ pub struct HelperRef {
 }
 
 /// Address of a helper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HelperAddress {
-    /// At this address and port.
-    At(SocketAddr),
+    /// At this address.
+    At(PipeAddress),
     /// Found on the local network by its announcements.
     Discover,
+}
+
+impl HelperAddress {
+    /// Its address of TCP, where one is configured.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::At(address) => address.tcp(),
+            Self::Discover => None,
+        }
+    }
 }
 
 /// Listening address of a front.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use mpbond_net::DeviceId;
+use mpbond_net::pipe::PipeAddress;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -104,7 +105,7 @@ impl Described {
                  the address of each",
             ));
         }
-        let way = |p: &HelperRef| (p.address, p.interface.clone(), p.source);
+        let way = |p: &HelperRef| (p.address.clone(), p.interface.clone(), p.source);
         if let Some(same) = others.iter().find(|o| way(&o.pipe) == way(&self.pipe)) {
             return Err(source.wrong(
                 self.section.clone(),
@@ -223,12 +224,26 @@ impl Section<'_> {
                 ),
             ));
         };
-        let (address, address_span) = (address.get_ref().0, address.span());
+        let (address, address_span) = (address.get_ref().0.clone(), address.span());
+        let bound = [
+            ("interface", pipe.interface.as_ref().map(Spanned::span)),
+            ("source", pipe.source.as_ref().map(Spanned::span)),
+        ];
+        if let HelperAddress::At(PipeAddress::Unix(_)) = address
+            && let Some((key, span)) = bound.into_iter().find_map(|(key, span)| Some((key, span?)))
+        {
+            let key = format!("{}.{key}", self.key);
+            let problem = "a pipe over a Unix socket has none: remove this key";
+            return Err(self.source.wrong(span, &key, problem));
+        }
         let section = span.clone();
         let key = format!("{}.name", self.key);
         let (name, span) = match pipe.name {
             Some(name) => (name.get_ref().0.0.clone(), name.span()),
-            None => (self.default_name(address, default_name, &key, &span)?, span),
+            None => (
+                self.default_name(&address, default_name, &key, &span)?,
+                span,
+            ),
         };
         names.add(&key, &name, span)?;
         let pipe = HelperRef {
@@ -250,7 +265,7 @@ impl Section<'_> {
     /// The name of a pipe that has none: the given one, the address, or the beginning of the id.
     fn default_name(
         &self,
-        address: HelperAddress,
+        address: &HelperAddress,
         given: Option<String>,
         key: &str,
         span: &Range<usize>,

@@ -140,6 +140,7 @@ impl Reload for HelperConfig {
         let Self {
             name,
             listen,
+            listen_unix,
             identity,
             status_socket,
             metrics,
@@ -166,7 +167,8 @@ impl Reload for HelperConfig {
             max_bytes_per_month = now;
         }
         changes.restart("name", &self.name, &name);
-        changes.restart("listen", &self.listen, &listen);
+        let in_force = (&self.listen, &self.listen_unix);
+        changes.restart("listen", &in_force, &(&listen, &listen_unix));
         changes.restart("identity", &self.identity, &identity);
         changes.restart("status_socket", &self.status_socket, &status_socket);
         changes.restart("metrics", &self.metrics, &metrics);

@@ -113,6 +113,15 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:7: helper.name: \"x\" is the name of the link in line 5 already",
         ),
         (
+            "PROXY[[helper]]\nid = \"ID\"\naddress = \"unix:pipe\"\n",
+            "c.toml:6: helper.address: \"unix:pipe\" is not an address and port such as \
+             \"192.168.49.2:4434\", the path of a Unix socket",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\naddress = \"unix:/run/pipe\"\nsource = \"10.0.0.1\"\n",
+            "c.toml:7: helper.source: a pipe over a Unix socket has none: remove this key",
+        ),
+        (
             "PROXY[[helper]]\naddress = \"10.0.0.2:4434\"\n",
             "c.toml:4: helper.id: missing: run `mpbond id` on the helper",
         ),
@@ -221,6 +230,14 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
 fn wrong_helpers_are_told_what_is_wrong_and_where() {
     for (text, expected) in [
         ("", "c.toml: proxies: missing: the addresses of the proxies"),
+        (
+            "proxies = \"203.0.113.1:4433\"\nlisten = [\"0.0.0.0:1\", \"unix:/a\", \"[::]:1\"]\n",
+            "c.toml:2: listen: one address of TCP at most",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\nlisten = \"/run/pipe\"\n",
+            "c.toml:2: listen: \"/run/pipe\" is not an address and port such as",
+        ),
         ("proxies = []\n", "c.toml:1: proxies: empty: the addresses"),
         (
             "proxies = \"203.0.113.1:4433\"\nbuffer = \"4 parsecs\"\n",

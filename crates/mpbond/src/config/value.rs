@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
+use mpbond_net::pipe::PipeAddress;
 use mpbond_session::SchedulerKind;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
@@ -32,14 +33,23 @@ impl FromText for SocketAddr {
 }
 
 impl FromText for HelperAddress {
-    const EXPECTED: &'static str =
-        "an address and port such as \"192.168.49.2:4434\", or \"discover\"";
+    const EXPECTED: &'static str = "an address and port such as \"192.168.49.2:4434\", the path of a Unix socket such as \
+         \"unix:/run/phone.sock\", or \"discover\"";
     fn from_text(text: &str) -> Result<Self, String> {
         if text == "discover" {
             return Ok(Self::Discover);
         }
         text.parse()
             .map(Self::At)
+            .map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED))
+    }
+}
+
+impl FromText for PipeAddress {
+    const EXPECTED: &'static str = "an address and port such as \"192.0.2.1:4434\", or the path of \
+                                    a Unix socket such as \"unix:/run/mpbond/pipe.sock\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
             .map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED))
     }
 }

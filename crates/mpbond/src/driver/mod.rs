@@ -28,6 +28,7 @@ mod subflow_io;
 mod timeouts;
 mod timer;
 mod totals;
+mod unix_queue;
 mod view;
 
 use std::cell::RefCell;
@@ -216,7 +217,8 @@ impl Driver {
             }
             inner.names.insert(id, path.name.clone());
             if path.role == Role::Express
-                && let Err(e) = socket2::SockRef::from(tls.tcp()).set_keepalive(false)
+                && let Some(tcp) = tls.tcp()
+                && let Err(e) = socket2::SockRef::from(tcp).set_keepalive(false)
             {
                 // It is idle most of the time and must not wake a radio.
                 debug!(error = %e, "cannot switch keep-alive off");

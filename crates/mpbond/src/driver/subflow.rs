@@ -7,7 +7,6 @@ use std::rc::Weak;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use mpbond_net::tcp::TcpInfo;
 use mpbond_net::tls::TlsError;
 use mpbond_session::{CloseCode, SubflowId, driving};
 use tracing::{debug, info, trace};
@@ -106,10 +105,7 @@ impl Inner {
                 continue;
             }
             io.asked = Some(now);
-            let Ok(info) = TcpInfo::read(io.tls.tcp()) else {
-                continue;
-            };
-            if let Some(path) = io.path_info(&info) {
+            if let Some(path) = io.path_info(now) {
                 self.session.handle_path(now, *id, path);
                 io.tune(path.delivery_rate);
                 trace!(subflow = %id, ?path, "path");
@@ -136,7 +132,8 @@ impl Inner {
         self.account.give_back(crate::memory::SUBFLOW);
         // A reset and not FIN: a helper then discards the bytes that it holds in both directions.
         if io.tls.queued_bytes() > 0 || io.blocked || !io.closing {
-            let _ = socket2::SockRef::from(io.tls.tcp()).set_linger(Some(Duration::ZERO));
+            let tcp = io.tls.tcp().map(socket2::SockRef::from);
+            let _ = tcp.map(|tcp| tcp.set_linger(Some(Duration::ZERO)));
         }
         if let Some(w) = io.waker.take() {
             self.wake.push(w);

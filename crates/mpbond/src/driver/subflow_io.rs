@@ -2,17 +2,22 @@
 
 use std::task::Waker;
 
+use mpbond_net::pipe::PipeStream;
 use mpbond_net::tcp::{self, TcpInfo};
 use mpbond_net::tls::TlsStream;
 use mpbond_session::{PathInfo, driving};
 use mpbond_units::{BitRate, Timestamp};
 use tracing::debug;
 
+use super::unix_queue::UnixQueue;
+
 /// The connection of one subflow.
 pub(super) struct SubflowIo {
     pub(super) tls: TlsStream,
     /// Difference of `bytes_acked` in TCP_INFO to the octets of the TLS stream.
     acked_base: Option<i128>,
+    /// What the queue of a Unix socket shows; TCP has TCP_INFO.
+    unix_queue: UnixQueue,
     pub(super) asked: Option<Timestamp>,
     lowat: u64,
     /// Delivery rate of the path.
@@ -30,6 +35,7 @@ impl SubflowIo {
         Self {
             tls,
             acked_base,
+            unix_queue: UnixQueue::default(),
             asked: None,
             lowat: 0,
             rate: BitRate::ZERO,
@@ -40,7 +46,19 @@ impl SubflowIo {
         }
     }
 
-    pub(super) fn path_info(&self, info: &TcpInfo) -> Option<PathInfo> {
+    /// The near hop as the kernel sees it.
+    pub(super) fn path_info(&mut self, now: Timestamp) -> Option<PathInfo> {
+        match self.tls.get_ref() {
+            PipeStream::Tcp(tcp) => self.of_tcp(&TcpInfo::read(tcp).ok()?),
+            PipeStream::Unix(unix) => {
+                let queued = unix.queued_bytes().ok()?;
+                let written = self.tls.ciphertext_out() - self.tls.queued_bytes() as u64;
+                Some(self.unix_queue.observe(now, written, queued))
+            }
+        }
+    }
+
+    fn of_tcp(&self, info: &TcpInfo) -> Option<PathInfo> {
         let acked = i128::from(info.bytes_acked?) - self.acked_base?;
         Some(PathInfo {
             cwnd_bytes: info.cwnd_bytes,
@@ -62,9 +80,9 @@ impl SubflowIo {
     pub(super) fn tune(&mut self, rate: BitRate) {
         self.rate = rate;
         if let Some(wanted) = driving::tuned_lowat_bytes(self.lowat, rate) {
-            let tuning =
-                socket2::SockRef::from(self.tls.tcp()).set_tcp_notsent_lowat(wanted as u32);
-            if let Err(e) = tuning {
+            let tcp = self.tls.tcp().map(socket2::SockRef::from);
+            let tuning = tcp.map(|tcp| tcp.set_tcp_notsent_lowat(wanted as u32));
+            if let Some(Err(e)) = tuning {
                 debug!(error = %e, "cannot set TCP_NOTSENT_LOWAT");
             }
             self.lowat = wanted;
@@ -75,10 +93,11 @@ impl SubflowIo {
 /// Octets that the peer's TCP had acknowledged when the TLS stream began: those of the SYN, and of
 /// what went before TLS. Taken twice, until nothing moved in between.
 fn acked_base(tls: &TlsStream) -> Option<i128> {
+    let connection = tls.tcp()?;
     for _ in 0..8 {
-        let before = TcpInfo::read(tls.tcp()).ok()?.bytes_acked?;
-        let queued = tcp::send_queue_bytes(tls.tcp()).ok()?;
-        let after = TcpInfo::read(tls.tcp()).ok()?.bytes_acked?;
+        let before = TcpInfo::read(connection).ok()?.bytes_acked?;
+        let queued = tcp::send_queue_bytes(connection).ok()?;
+        let after = TcpInfo::read(connection).ok()?.bytes_acked?;
         if before == after {
             let written = tls.ciphertext_out() - tls.queued_bytes() as u64;
             return Some(i128::from(before) + i128::from(queued) - i128::from(written));

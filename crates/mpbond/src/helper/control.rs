@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use mpbond_manager::{MAX_ADDRESSES, REPORT_EVERY};
 use mpbond_net::control::{ControlChannel, HelperState, Message, RefusalCode, RequestId, VERSION};
+use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay::RelayHandle;
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -58,16 +58,16 @@ struct Reported {
 /// Serves one control connection until it ends. `visitor` is held while the peer is unknown.
 pub(super) async fn serve(
     helper: &Rc<Helper>,
-    (tcp, from): (TcpStream, SocketAddr),
+    (pipe, from): (PipeStream, SocketAddr),
     deadline: Instant,
     visitor: Visitor,
 ) -> anyhow::Result<()> {
     let mut permissions = helper.permissions.subscribe();
     let mut leaving = helper.leaving.subscribe();
-    let tls = TlsStream::accept(tcp, &helper.identity, helper.trust.clone(), deadline).await?;
+    let tls = TlsStream::accept(pipe, &helper.identity, helper.trust.clone(), deadline).await?;
     let primary = tls.peer_id();
     // Not for a stranger: it takes some system calls.
-    near::keep(tls.tcp(), from);
+    tls.tcp().inspect(|tcp| near::keep(tcp, from));
     let mut control = ControlChannel::new(tls);
     let hello = tokio::time::timeout_at(deadline, control.receive())
         .await

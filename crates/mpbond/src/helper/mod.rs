@@ -11,7 +11,9 @@ mod relay;
 mod state;
 mod status;
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +21,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use mpbond_net::control::{LABELLED_BYTES, Opening, label_of_opening, read_opening};
 use mpbond_net::identity::Identity;
+use mpbond_net::pipe::{PipeStream, UnixPipe};
 use mpbond_net::tcp;
 use mpbond_net::tls::Trust;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixListener};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
@@ -32,7 +35,7 @@ use crate::quota::source;
 use crate::reload::{Configured, Reloader};
 use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify, Predecessor, passing};
-use crate::{addresses, metrics, revocation};
+use crate::{addresses, metrics, revocation, socket_file};
 
 pub use budget::budget_of;
 use promise::Promise;
@@ -54,6 +57,10 @@ const OPENINGS: Limits = Limits {
 /// Time for which a stopping helper waits for its primaries, which answer within a round trip of
 /// the pipe.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Permissions of the sockets of pipes: any user may connect, as over a network, and TLS tells who
+/// is trusted.
+const PIPE_MODE: u32 = 0o666;
 
 /// Interval at which a helper that was upgraded looks whether anything is left to serve.
 const DROPPED_EVERY: Duration = Duration::from_millis(250);
@@ -95,6 +102,10 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
         tcp::listen(config.listen, None, &helper.tuning())
     })?;
     let before = own.predecessor.clone();
+    let pipes = config.listen_unix.iter();
+    let pipes: Vec<_> = pipes
+        .filter_map(|path| listen_unix(path, before.is_some()))
+        .collect();
     let status = {
         let (helper, before) = (Rc::clone(&helper), before.clone());
         let reloader = Rc::clone(&reloader);
@@ -159,10 +170,29 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     let door = Door::new(OPENINGS, helper.clock.clone());
     let serve = {
         let (helper, before) = (Rc::clone(&helper), before.clone());
-        move |tcp, from, visitor| Rc::clone(&helper).receive(tcp, from, visitor, before.clone())
+        move |tcp: TcpStream, from, visitor| {
+            Rc::clone(&helper).receive(tcp.into(), from, visitor, before.clone())
+        }
     };
     let mut accepting = tokio::task::JoinSet::new();
     accepting.spawn_local(Rc::clone(&door).accept(listener, serve.clone()));
+    for listener in pipes {
+        let (door, helper, before) = (Rc::clone(&door), Rc::clone(&helper), before.clone());
+        let serve = move |unix, from, visitor| {
+            let (helper, before) = (Rc::clone(&helper), before.clone());
+            async move {
+                match UnixPipe::with_short_queue(unix) {
+                    Ok(unix) => {
+                        helper
+                            .receive(PipeStream::Unix(unix), from, visitor, before)
+                            .await
+                    }
+                    Err(error) => debug!(%error, "connection refused"),
+                }
+            }
+        };
+        accepting.spawn_local(door.accept(listener, serve));
+    }
     if let Some(metrics) = own.metrics {
         accepting.spawn_local(metrics::serve(metrics, status.clone()));
     }
@@ -192,31 +222,51 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     Ok(())
 }
 
+/// Listens for pipes on a Unix socket; without it the others go on. The process before this one
+/// keeps the pipes that it has.
+fn listen_unix(path: &Path, take_over: bool) -> Option<UnixListener> {
+    let listener = match take_over {
+        true => socket_file::replace(path, PIPE_MODE),
+        false => socket_file::listen(path, PIPE_MODE),
+    };
+    let told = |error: &io::Error| warn!(%error, "no pipes at unix:{}", path.display());
+    listener.inspect_err(told).ok()
+}
+
 impl Helper {
     /// Reads the opening of a new connection, and serves it.
     async fn receive(
         self: Rc<Self>,
-        tcp: TcpStream,
+        pipe: PipeStream,
         from: SocketAddr,
         visitor: Visitor,
         before: Option<Rc<Predecessor>>,
     ) {
         let deadline = Instant::now() + OPENING_WITHIN;
-        let first = tokio::time::timeout_at(deadline, visitor.first_octet(&tcp));
+        let first = tokio::time::timeout_at(deadline, visitor.first_octet(pipe.readable()));
         if !matches!(first.await, Ok(Ok(()))) {
             return debug!(%from, "connection refused: it is silent");
         }
-        let own = passing::pass_on(tcp, RELAY, self.label, before.as_deref());
-        let mut tcp = match tokio::time::timeout_at(deadline, own).await {
-            Ok(Ok(Some(tcp))) => tcp,
+        let own = async {
+            match pipe {
+                PipeStream::Tcp(tcp) => {
+                    let own = passing::pass_on(tcp, RELAY, self.label, before.as_deref()).await;
+                    own.map(|own| own.map(PipeStream::from))
+                }
+                // A ticket of another process is refused, and the primary asks for a new one.
+                unix @ PipeStream::Unix(_) => Ok(Some(unix)),
+            }
+        };
+        let mut pipe = match tokio::time::timeout_at(deadline, own).await {
+            Ok(Ok(Some(pipe))) => pipe,
             Ok(Ok(None)) => return,
             Ok(Err(error)) => return debug!(%from, %error, "connection refused"),
             Err(_) => return debug!(%from, "connection refused: no ticket in time"),
         };
         let said = || self.refused.line(source(from), self.clock.now());
-        match read_opening(&mut tcp, deadline).await {
+        match read_opening(&mut pipe, deadline).await {
             Ok(Opening::Control) => {
-                if let Err(e) = control::serve(&self, (tcp, from), deadline, visitor).await
+                if let Err(e) = control::serve(&self, (pipe, from), deadline, visitor).await
                     && let Some(line) = said()
                 {
                     let (error, left_out) = (format!("{e:#}"), line.left_out);
@@ -229,13 +279,18 @@ impl Helper {
                 match promised {
                     Some(Promise::Relay(promised)) => {
                         visitor.authenticated();
-                        near::keep(&tcp, from);
-                        self.relay(tcp, promised).await;
+                        pipe.tcp().inspect(|tcp| near::keep(tcp, from));
+                        self.relay(pipe, promised).await;
                     }
                     Some(Promise::Measurement(measurement)) => {
                         visitor.authenticated();
-                        near::keep(&tcp, from);
-                        self.measure(tcp, measurement).await;
+                        match pipe {
+                            PipeStream::Tcp(tcp) => {
+                                near::keep(&tcp, from);
+                                self.measure(tcp, measurement).await;
+                            }
+                            PipeStream::Unix(_) => debug!("only pipes over TCP are measured"),
+                        }
                     }
                     None => {
                         if let Some(line) = said() {

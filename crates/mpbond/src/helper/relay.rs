@@ -1,7 +1,7 @@
 //! Relays: from the ticket to the last byte.
 
+use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
-use tokio::net::TcpStream;
 use tracing::{debug, info, warn};
 
 use super::budget::MonthlyBudget;
@@ -11,7 +11,7 @@ use crate::rate_limited_log::Line;
 
 impl Helper {
     /// Relays between a new pipe and the HS-Path that was opened for it.
-    pub(super) async fn relay(&self, pipe: TcpStream, promised: Promised) {
+    pub(super) async fn relay(&self, pipe: PipeStream, promised: Promised) {
         let Promised {
             primary,
             proxies,
@@ -39,7 +39,10 @@ impl Helper {
             return;
         }
         let express = kind == Kind::Express;
-        if express && let Err(e) = socket2::SockRef::from(&pipe).set_keepalive(false) {
+        if express
+            && let Some(tcp) = pipe.tcp()
+            && let Err(e) = socket2::SockRef::from(tcp).set_keepalive(false)
+        {
             debug!(error = %e, "cannot switch keep-alive off");
         }
         let hs_local = hs.local_addr().ok().map(|a| a.ip());

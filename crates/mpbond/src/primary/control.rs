@@ -1,11 +1,12 @@
 //! Control connections to helpers.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
 use mpbond_manager::{HANDSHAKE_WITHIN, Held, LinkId, Report, RequestId};
 use mpbond_net::control::{ControlChannel, Message, RelayReport, VERSION};
+use mpbond_net::pipe::PipeAddress;
 use mpbond_net::tls::TlsStream;
 use mpbond_session::FarReport;
 use tokio::sync::mpsc;
@@ -21,31 +22,32 @@ use crate::discovery;
 pub(super) struct Connection {
     channel: ControlChannel,
     /// The helper's address. Relays have to lead to the same one.
-    address: SocketAddr,
+    address: PipeAddress,
 }
 
 impl Connection {
-    /// The own address that it runs from.
+    /// The own address that it runs from, on an IP network.
     pub(super) fn local(&self) -> Option<IpAddr> {
-        let local = self.channel.tls().tcp().local_addr();
+        let local = self.channel.tls().tcp()?.local_addr();
         local.ok().map(|a| a.ip())
     }
 }
 
 /// Connects to a helper, found on the local network where its address is not configured.
 pub(super) async fn connect(primary: &Primary, helper: &HelperRef) -> anyhow::Result<Connection> {
-    let address = match helper.address {
-        HelperAddress::At(address) => address,
+    let address = match &helper.address {
+        HelperAddress::At(address) => address.clone(),
         HelperAddress::Discover => {
             let found = discovery::find(&primary.identity.id(), &helper.id).await?;
             info!(helper = helper.name, address = %found, "helper found");
-            found
+            found.into()
         }
     };
-    let bind = (helper.source, helper.interface.as_ref());
-    let tcp = primary.connect(bind, &[address], primary.tuning()).await?;
+    let pipe = primary
+        .connect_pipe(helper, &address, primary.tuning())
+        .await?;
     let deadline = Instant::now() + HANDSHAKE_WITHIN;
-    let tls = TlsStream::connect(tcp, &primary.identity, helper.id, deadline).await?;
+    let tls = TlsStream::connect(pipe, &primary.identity, helper.id, deadline).await?;
     let mut channel = ControlChannel::new(tls);
     let hello = Message::Hello {
         version: VERSION,

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use anyhow::{Context as _, bail};
 use mpbond_manager::{DialId, HANDSHAKE_WITHIN, LinkId, SEGMENT_BYTES, Target};
 use mpbond_net::control::{Ticket, relay_preamble};
+use mpbond_net::pipe::{PipeAddress, PipeStream};
 use mpbond_net::tcp::Tuning;
 use mpbond_net::tls::{Label, TlsError, TlsStream};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tracing::info;
 
@@ -38,7 +38,7 @@ async fn run(
     primary: Rc<Primary>,
     dial: DialId,
     target: Target,
-    ticket: Option<(SocketAddr, Ticket)>,
+    ticket: Option<(PipeAddress, Ticket)>,
 ) {
     let result = connect(&primary, &target, ticket).await;
     primary.dials.borrow_mut().remove(&dial);
@@ -68,7 +68,7 @@ async fn run(
 async fn connect(
     primary: &Rc<Primary>,
     target: &Target,
-    ticket: Option<(SocketAddr, Ticket)>,
+    ticket: Option<(PipeAddress, Ticket)>,
 ) -> anyhow::Result<Dialled> {
     let link = primary.link(target.link()).context("no such link")?;
     match (target, &*link) {
@@ -90,7 +90,7 @@ async fn connect(
                 // It is idle most of the time.
                 tuning.keepalive = None;
             }
-            let opening = (address, &ticket);
+            let opening = (&address, &ticket);
             let tls = through_helper(primary, helper, opening, tuning, label(primary)).await;
             tls.map(Dialled::Subflow)
         }
@@ -113,7 +113,8 @@ fn add_subflow(primary: &Rc<Primary>, dial: DialId, target: &Target, tls: TlsStr
         return primary.manage(|m, now| m.handle_dial_failed(now, dial, reason));
     };
     let setup = primary.manager.borrow().setup(target);
-    let local = tls.tcp().local_addr().ok().map(|a| a.ip());
+    let local = tls.tcp().and_then(|tcp| tcp.local_addr().ok());
+    let local = local.map(|a| a.ip());
     let subflow = driver.add_subflow(tls, setup);
     primary.manage(|m, now| m.handle_dialled(now, dial, subflow, local));
 }
@@ -170,27 +171,26 @@ pub(super) async fn to_proxy(
 pub(super) async fn through_helper(
     primary: &Primary,
     helper: &HelperRef,
-    (address, ticket): (SocketAddr, &Ticket),
+    (address, ticket): (&PipeAddress, &Ticket),
     tuning: Tuning,
     label: Option<Label>,
 ) -> anyhow::Result<TlsStream> {
-    let bind = (helper.source, helper.interface.as_ref());
-    let mut tcp = primary.connect(bind, &[address], tuning).await?;
-    tcp.write_all(&relay_preamble(ticket)).await?;
+    let mut pipe = primary.connect_pipe(helper, address, tuning).await?;
+    pipe.write_all(&relay_preamble(ticket)).await?;
     let deadline = Instant::now() + HANDSHAKE_WITHIN;
-    let tls = handshake(primary, tcp, label, deadline).await;
+    let tls = handshake(primary, pipe, label, deadline).await;
     tls.context("through the helper")
 }
 
 async fn handshake(
     primary: &Primary,
-    tcp: TcpStream,
+    io: impl Into<PipeStream>,
     label: Option<Label>,
     deadline: Instant,
 ) -> Result<TlsStream, TlsError> {
     let (identity, proxy) = (&primary.identity, primary.config.proxy.id);
     match label {
-        None => TlsStream::connect(tcp, identity, proxy, deadline).await,
-        Some(label) => TlsStream::connect_to_process(tcp, identity, proxy, label, deadline).await,
+        None => TlsStream::connect(io, identity, proxy, deadline).await,
+        Some(label) => TlsStream::connect_to_process(io, identity, proxy, label, deadline).await,
     }
 }

@@ -1,11 +1,11 @@
 //! Handles of control connections and of connections that may go direct.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
 use mpbond_intercept::Destination;
 use mpbond_manager::RequestId;
 use mpbond_net::control::{Message, Ticket};
+use mpbond_net::pipe::PipeAddress;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
@@ -13,7 +13,7 @@ use super::reach::Reach;
 
 /// Handle of a control connection that a task attends to.
 pub(super) struct Control {
-    address: SocketAddr,
+    address: PipeAddress,
     requests: mpsc::UnboundedSender<Message>,
     tickets: HashMap<RequestId, Ticket>,
     /// Requests that are not the manager's, and the number of the next one.
@@ -27,7 +27,7 @@ const FIRST_ASIDE: u64 = 1 << 63;
 
 impl Control {
     pub(super) fn new(
-        address: SocketAddr,
+        address: PipeAddress,
         requests: mpsc::UnboundedSender<Message>,
         task: AbortHandle,
     ) -> Self {
@@ -53,7 +53,7 @@ impl Control {
         &mut self,
     ) -> (
         RequestId,
-        SocketAddr,
+        PipeAddress,
         oneshot::Receiver<Result<Ticket, String>>,
     ) {
         // Those that nobody waits for any more are forgotten.
@@ -62,7 +62,7 @@ impl Control {
         self.next_aside += 1;
         let (answer, answered) = oneshot::channel();
         self.aside.insert(request, answer);
-        (request, self.address, answered)
+        (request, self.address.clone(), answered)
     }
 
     /// Whether this is the answer to a request that is not the manager's.
@@ -89,8 +89,8 @@ impl Control {
     }
 
     /// The ticket of a request, and the helper's address.
-    pub(super) fn redeem(&mut self, request: RequestId) -> Option<(SocketAddr, Ticket)> {
-        Some((self.address, self.tickets.remove(&request)?))
+    pub(super) fn redeem(&mut self, request: RequestId) -> Option<(PipeAddress, Ticket)> {
+        Some((self.address.clone(), self.tickets.remove(&request)?))
     }
 
     pub(super) fn hang_up(self) {

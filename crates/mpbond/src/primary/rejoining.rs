@@ -139,7 +139,7 @@ async fn join(
         max_segment_bytes: limit,
         ..primary.tuning()
     };
-    let opening = (address, &ticket);
+    let opening = (&address, &ticket);
     let tls = dial::through_helper(primary, helper, opening, tuning, driver.label()).await?;
     let express = false;
     let target = Target::Relay {

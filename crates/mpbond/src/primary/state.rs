@@ -13,6 +13,7 @@ use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, Manager, SubflowFacts, WithoutProxy,
 };
 use mpbond_net::identity::Identity;
+use mpbond_net::pipe::{PipeAddress, PipeStream, UnixPipe};
 use mpbond_net::resolve::Resolver;
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
 use mpbond_session::{SessionConfig, StreamId};
@@ -28,7 +29,7 @@ use super::identity::Owners;
 use super::links::{LinkConfig, Links};
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
-use crate::config::{OnProxyLoss, PrimaryConfig, ZONES};
+use crate::config::{HelperRef, OnProxyLoss, PrimaryConfig, ZONES};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::own_mark::OWN_MARK;
 use crate::policy::{Cgroups, InForce};
@@ -205,6 +206,26 @@ impl Primary {
             ..TcpOptions::to(*first)
         };
         Ok(tcp::connect_any(&options, addresses).await?)
+    }
+
+    /// A connection to a helper. The tuning is of TCP.
+    pub(super) async fn connect_pipe(
+        &self,
+        helper: &HelperRef,
+        address: &PipeAddress,
+        tuning: Tuning,
+    ) -> anyhow::Result<PipeStream> {
+        match address {
+            PipeAddress::Tcp(tcp) => {
+                let bind = (helper.source, helper.interface.as_ref());
+                Ok(self.connect(bind, &[*tcp], tuning).await?.into())
+            }
+            PipeAddress::Unix(path) => {
+                let unix = UnixPipe::connect(path).await;
+                let unix = unix.with_context(|| format!("connecting to {address}"))?;
+                Ok(PipeStream::Unix(unix))
+            }
+        }
     }
 
     /// Wakes as many waiting clients as the session takes streams.

@@ -293,10 +293,7 @@ fn exceptions(primary: &PrimaryConfig, config: &Transparent) -> RulesConfig {
     let proxy = primary.proxy.addresses.iter().chain(of_paths);
     let mut endpoints: Vec<IpAddr> = proxy.filter_map(|a| Some(a.fixed()?.ip())).collect();
     let helpers = &primary.helpers;
-    endpoints.extend(helpers.iter().filter_map(|h| match h.address {
-        HelperAddress::At(address) => Some(address.ip()),
-        HelperAddress::Discover => None,
-    }));
+    endpoints.extend(helpers.iter().filter_map(|h| Some(h.address.tcp()?.ip())));
     let mut exclude = config.exclude.clone();
     if helpers.iter().any(|h| h.address == HelperAddress::Discover) {
         // The helper's address on the local network is not known yet.

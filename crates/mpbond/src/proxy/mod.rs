@@ -306,7 +306,7 @@ impl Entrance {
         let deadline = tokio::time::Instant::now() + HELLO_WITHIN;
         let (identity, trust) = (&proxy.identity, Arc::clone(&proxy.trust));
         let book = EnrolmentBook::beside(&proxy.config.identity);
-        visitor.first_octet(&tcp).await?;
+        visitor.first_octet(tcp.readable()).await?;
         let before = self.before.as_deref().filter(|before| !before.has_ended());
         let Some(tcp) = passing::pass_on(tcp, JOIN, proxy.label, before).await? else {
             return Ok(());

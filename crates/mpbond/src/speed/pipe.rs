@@ -8,6 +8,7 @@ use mpbond_manager::LinkId;
 use mpbond_net::control::{
     ControlChannel, Direction, Message, RequestId, Ticket, VERSION, relay_preamble,
 };
+use mpbond_net::pipe::PipeAddress;
 use mpbond_net::tcp::TcpInfo;
 use mpbond_net::tls::TlsStream;
 use mpbond_units::BitRate;
@@ -33,8 +34,9 @@ pub(crate) struct Pipe<'a> {
 impl<'a> Pipe<'a> {
     pub(crate) async fn open(links: &'a Links<'a>, helper: &HelperRef) -> anyhow::Result<Self> {
         let identity = links.identity;
-        let address = match helper.address {
-            HelperAddress::At(address) => address,
+        let address = match &helper.address {
+            HelperAddress::At(PipeAddress::Tcp(address)) => *address,
+            HelperAddress::At(address) => bail!("{address}: only pipes over TCP are measured"),
             HelperAddress::Discover => discovery::find(&identity.id(), &helper.id).await?,
         };
         let tcp = Self::dial(links, helper, address).await?;

@@ -65,6 +65,7 @@ mod status;
 mod status_rates;
 mod stray;
 mod texts;
+mod unix_pipes;
 mod unread;
 mod upgrade;
 mod upgrade_helper;

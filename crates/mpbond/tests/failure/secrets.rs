@@ -143,7 +143,8 @@ fn other_end(bond: &Bond, found: std::sync::mpsc::Sender<[u8; 32]>) {
         let anyone = || Arc::new(|_: &DeviceId| true);
         let mut controls = Vec::new();
         loop {
-            let (mut tcp, _) = listener.accept().await.unwrap();
+            let (tcp, _) = listener.accept().await.unwrap();
+            let mut tcp = tcp.into();
             match read_opening(&mut tcp, soon()).await.unwrap() {
                 Opening::Control => {
                     let tls = TlsStream::accept(tcp, &helper, anyone(), soon()).await;

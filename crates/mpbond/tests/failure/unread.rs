@@ -106,7 +106,8 @@ fn helper_that_pings(bond: &Bond) {
     play(async move || {
         let listener = TcpListener::from_std(listener).unwrap();
         loop {
-            let (mut tcp, _) = listener.accept().await.unwrap();
+            let (tcp, _) = listener.accept().await.unwrap();
+            let mut tcp = tcp.into();
             let Ok(Opening::Control) = read_opening(&mut tcp, soon()).await else {
                 continue;
             };

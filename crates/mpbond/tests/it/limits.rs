@@ -60,6 +60,7 @@ fn helper(relays_to: SocketAddr) -> (SocketAddr, DeviceId, tempfile::TempDir) {
         announce: false,
         name: "helper".to_owned(),
         listen,
+        listen_unix: Vec::new(),
         identity,
         status_socket: folder.path().join("helper.sock"),
         metrics: None,

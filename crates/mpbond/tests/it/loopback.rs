@@ -107,6 +107,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
             let helper = HelperConfig {
                 name: name.clone(),
                 listen: address,
+                listen_unix: Vec::new(),
                 identity: identity.clone(),
                 status_socket: file(&format!("{name}.sock")),
                 metrics: None,
@@ -125,7 +126,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
             thread::spawn(move || mpbond::helper::run(helper, Arc::new(Only(primary_id))).unwrap());
             HelperRef {
                 name,
-                address: HelperAddress::At(address),
+                address: HelperAddress::At(address.into()),
                 id: helper_id,
                 interface: None,
                 source: None,

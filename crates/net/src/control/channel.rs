@@ -5,9 +5,9 @@ use std::io;
 use std::task::Poll;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 use super::{DecodeError, Decoder, EncodeError, Message, encode};
+use crate::pipe::PipeStream;
 use crate::tls::{MAX_RECORD_PLAINTEXT_BYTES, TlsError, TlsStream};
 
 /// Maximum number of octets that wait for a peer that does not read: reports of half a minute. A
@@ -16,7 +16,7 @@ const MAX_QUEUED_BYTES: usize = 64 << 10;
 
 /// A control connection: messages over TLS.
 #[derive(Debug)]
-pub struct ControlChannel<S = TcpStream> {
+pub struct ControlChannel<S = PipeStream> {
     tls: TlsStream<S>,
     decoder: Decoder,
 }

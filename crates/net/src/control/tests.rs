@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::identity::{DeviceId, Identity};
+use crate::pipe::PipeStream;
 use crate::tls::{Label, Peeked, TlsError, TlsStream};
 
 fn any_text() -> impl Strategy<Value = String> {
@@ -266,11 +267,11 @@ fn outstanding_tickets_are_bounded() {
     assert!(book.issue((), now + TICKET_LIFETIME).is_some());
 }
 
-async fn tcp_pair() -> (TcpStream, TcpStream) {
+async fn tcp_pair() -> (PipeStream, PipeStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
-    (client.unwrap(), server.unwrap().0)
+    (client.unwrap().into(), server.unwrap().0.into())
 }
 
 fn soon() -> Instant {

@@ -8,9 +8,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use subtle::ConstantTimeEq;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use crate::pipe::PipeStream;
 use crate::tls::{Label, Peeked};
 
 /// Lifetime of an unused ticket. The primary opens the relay at once; the rest allows for a short
@@ -195,8 +195,11 @@ impl From<io::Error> for OpeningError {
 ///
 /// # Errors
 /// When it is neither a control connection nor a relay, or its preamble is late.
-pub async fn read_opening(tcp: &mut TcpStream, deadline: Instant) -> Result<Opening, OpeningError> {
-    tokio::time::timeout_at(deadline, classify(tcp))
+pub async fn read_opening(
+    pipe: &mut PipeStream,
+    deadline: Instant,
+) -> Result<Opening, OpeningError> {
+    tokio::time::timeout_at(deadline, classify(pipe))
         .await
         .map_err(|_| OpeningError::Deadline)?
 }
@@ -220,9 +223,9 @@ impl Opening {
     }
 }
 
-async fn classify(tcp: &mut TcpStream) -> Result<Opening, OpeningError> {
+async fn classify(pipe: &mut PipeStream) -> Result<Opening, OpeningError> {
     let mut first = [0; 1];
-    if tcp.peek(&mut first).await? == 0 {
+    if pipe.peek(&mut first).await? == 0 {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
     if let Some(opening) = Opening::of(&first)? {
@@ -231,8 +234,8 @@ async fn classify(tcp: &mut TcpStream) -> Result<Opening, OpeningError> {
     let mut preamble = [0; RELAY_PREAMBLE_BYTES];
     let (magic, ticket) = preamble.split_at_mut(RELAY_MAGIC.len());
     // Other protocols are rejected at the first wrong octet, before the deadline.
-    tcp.read_exact(magic).await?;
+    pipe.read_exact(magic).await?;
     Opening::of(magic)?;
-    tcp.read_exact(ticket).await?;
+    pipe.read_exact(ticket).await?;
     Opening::of(&preamble)?.ok_or(OpeningError::Unknown)
 }

@@ -1,5 +1,6 @@
 //! Pipes: connections between a primary and a helper.
 
+mod address;
 mod ledger;
 mod unix;
 
@@ -8,9 +9,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+pub use address::{ParsePipeAddressError, PipeAddress};
 pub use unix::UnixPipe;
 
 /// The connection of a pipe.
@@ -29,6 +32,45 @@ impl PipeStream {
             Self::Tcp(tcp) => Some(tcp),
             Self::Unix(_) => None,
         }
+    }
+
+    /// Waits until there is something to read, or the end.
+    ///
+    /// # Errors
+    /// When the socket cannot be waited for.
+    pub async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(tcp) => tcp.readable().await,
+            Self::Unix(unix) => unix.stream().readable().await,
+        }
+    }
+
+    /// Waits for octets, and reads them without taking them; 0 at the end.
+    ///
+    /// # Errors
+    /// Error of recv(2).
+    pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        let unix = match self {
+            Self::Tcp(tcp) => return tcp.peek(into).await,
+            Self::Unix(unix) => unix.stream(),
+        };
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        unix.async_io(Interest::READABLE, || {
+            let (read, _) = recv(unix, &mut *into, flags)?;
+            Ok(read)
+        })
+        .await
+    }
+
+    /// Registers the socket with the current tokio runtime.
+    ///
+    /// # Errors
+    /// When it cannot be registered.
+    pub(crate) fn rehome(self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(tcp) => Self::Tcp(TcpStream::from_std(tcp.into_std()?)?),
+            Self::Unix(unix) => Self::Unix(unix.rehome()?),
+        })
     }
 }
 
@@ -115,6 +157,24 @@ mod tests {
             (near.unwrap().into(), far.unwrap().0.into()),
             (unix.0.into(), unix.1.into()),
         ]
+    }
+
+    #[tokio::test]
+    async fn peeking_takes_nothing() {
+        for (mut near, mut far) in pairs().await {
+            use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+            near.write_all(b"octets").await.unwrap();
+            let mut first = [0; 1];
+            for _ in 0..2 {
+                assert_eq!(far.peek(&mut first).await.unwrap(), 1);
+                assert_eq!(&first, b"o");
+            }
+            let mut all = [0; 6];
+            far.read_exact(&mut all).await.unwrap();
+            assert_eq!(&all, b"octets");
+            drop(near);
+            assert_eq!(far.peek(&mut first).await.unwrap(), 0);
+        }
     }
 
     /// More than the sockets hold, so that writing waits for the reader.

@@ -2,16 +2,22 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use rustix::net::{SendFlags, send};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
 use super::ledger::Ledger;
 use crate::tcp;
+
+/// Send buffer of a pipe, which the kernel doubles for its overhead: some frames of a Bluetooth
+/// socket. What waits in it can no longer be sent another way.
+const SEND_BUFFER_BYTES: usize = 8 << 10;
 
 /// A stream socket within this host. It has no TCP_INFO; [`queued_bytes`](Self::queued_bytes) is
 /// the only thing that is known about the other end.
@@ -24,6 +30,29 @@ pub struct UnixPipe {
 }
 
 impl UnixPipe {
+    /// Connects to the socket at `path`.
+    ///
+    /// # Errors
+    /// Error of connect(2): nobody listens there, or this user may not connect.
+    pub async fn connect(path: &Path) -> io::Result<Self> {
+        Self::with_short_queue(UnixStream::connect(path).await?)
+    }
+
+    /// A pipe whose send queue is short.
+    ///
+    /// # Errors
+    /// Error of setsockopt(2).
+    pub fn with_short_queue(stream: UnixStream) -> io::Result<Self> {
+        SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES)?;
+        Ok(stream.into())
+    }
+
+    /// Registers the socket with the current tokio runtime.
+    pub(super) fn rehome(self) -> io::Result<Self> {
+        let stream = UnixStream::from_std(self.stream.into_std()?)?;
+        Ok(Self { stream, ..self })
+    }
+
     /// Octets written that the other end has not read.
     ///
     /// # Errors
@@ -123,8 +152,6 @@ impl AsyncWrite for UnixPipe {
 
 #[cfg(test)]
 mod tests {
-    use socket2::SockRef;
-
     use super::*;
 
     /// Ends of a connection, of which the first has a send buffer of 20 KiB.
@@ -169,6 +196,17 @@ mod tests {
             read += rustix::io::read(&far, &mut into).unwrap();
         }
         assert_eq!(near.queued_bytes().unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_short_queue_is_short() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let near = UnixPipe::with_short_queue(near).unwrap();
+        let mut written = 0;
+        while let Ok(n) = near.send(&[0; 1400]) {
+            written += n;
+        }
+        assert!((4_000..32_000).contains(&written), "{written}");
     }
 
     /// The kernel splits a large write into buffers of unequal overhead.

@@ -13,7 +13,7 @@
 //! A pipe may be a Unix socket. Bytes are then copied, and every arrival causes a wake-up. Such a
 //! pipe has no half-close, and the death of its peer can look like an end: when it has ended, what
 //! came up is delivered, and what is held for it or still comes down is dropped. Two limitations
-//! are to be removed before a daemon opens such a pipe:
+//! (ADR 0037):
 //!
 //! - What comes down after its end is read and dropped until the proxy closes the HS-Path, at the
 //!   cost of the helper's link and budget.

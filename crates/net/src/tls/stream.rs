@@ -21,6 +21,7 @@ use super::record::{
     Sealer, frame,
 };
 use crate::identity::{DeviceId, Identity};
+use crate::pipe::PipeStream;
 
 /// Initial receive block: two records; doubled while reads fill it.
 const FIRST_BLOCK_BYTES: usize = 32 * 1024;
@@ -50,7 +51,7 @@ pub struct Record {
 /// Reading and writing are polled by the caller. [`TlsStream::next_record`] returns received
 /// records until none is left, then [`TlsStream::poll_fill`] reads from the socket. Empty buffers
 /// are freed.
-pub struct TlsStream<S = TcpStream> {
+pub struct TlsStream<S = PipeStream> {
     io: S,
     peer_id: DeviceId,
     purpose: Purpose,
@@ -84,7 +85,7 @@ impl<S> std::fmt::Debug for TlsStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
+impl TlsStream {
     /// Performs the handshake as client; accepts only the device `expect`.
     ///
     /// A server authenticates the client in the last flight, so its refusal arrives after this
@@ -95,14 +96,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     /// [`TlsError::WrongPeer`] when another device answers, [`TlsError::Deadline`] after the
     /// deadline, and other errors of the handshake.
     pub async fn connect(
-        mut io: S,
+        io: impl Into<PipeStream>,
         identity: &Identity,
         expect: DeviceId,
         deadline: Instant,
     ) -> Result<Self, TlsError> {
         let (expect, purpose) = (Some(expect), Purpose::Daemon);
-        let done = handshake::connect(&mut io, identity, expect, purpose, None, deadline).await?;
-        Ok(Self::new(io, done))
+        Self::connect_over(io.into(), identity, expect, purpose, None, deadline).await
     }
 
     /// The same with the label of the process that is to get the connection.
@@ -110,15 +110,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     /// # Errors
     /// As [`TlsStream::connect`].
     pub async fn connect_to_process(
-        mut io: S,
+        io: impl Into<PipeStream>,
         identity: &Identity,
         expect: DeviceId,
         label: Label,
         deadline: Instant,
     ) -> Result<Self, TlsError> {
         let (expect, purpose, label) = (Some(expect), Purpose::Daemon, Some(label));
-        let done = handshake::connect(&mut io, identity, expect, purpose, label, deadline).await?;
-        Ok(Self::new(io, done))
+        Self::connect_over(io.into(), identity, expect, purpose, label, deadline).await
     }
 
     /// Performs the handshake as client for pairing, with the device `expect` or any device. In the
@@ -128,14 +127,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     /// As [`TlsStream::connect`]; [`TlsError::WrongProtocol`] when the server does not offer
     /// pairing.
     pub async fn connect_to_pair(
-        mut io: S,
+        io: impl Into<PipeStream>,
         identity: &Identity,
         expect: Option<DeviceId>,
         deadline: Instant,
     ) -> Result<Self, TlsError> {
         let purpose = Purpose::Pairing;
-        let done = handshake::connect(&mut io, identity, expect, purpose, None, deadline).await?;
-        Ok(Self::new(io, done))
+        Self::connect_over(io.into(), identity, expect, purpose, None, deadline).await
     }
 
     /// Performs the handshake as server; `trust` authorizes the client.
@@ -144,14 +142,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     /// [`TlsError::UntrustedPeer`] when `trust` refuses the client, [`TlsError::Deadline`] after
     /// the deadline, and other errors of the handshake. The client has been sent an alert.
     pub async fn accept(
-        mut io: S,
+        io: impl Into<PipeStream>,
         identity: &Identity,
         trust: Arc<dyn Trust>,
         deadline: Instant,
     ) -> Result<Self, TlsError> {
         let purposes = &[Purpose::Daemon];
-        let done = handshake::accept(&mut io, identity, trust, purposes, deadline).await?;
-        Ok(Self::new(io, done))
+        Self::accept_over(io.into(), identity, trust, purposes, deadline).await
     }
 
     /// Performs the handshake as server for pairing only, with any device.
@@ -159,14 +156,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     /// # Errors
     /// As [`TlsStream::accept`], except [`TlsError::UntrustedPeer`].
     pub async fn accept_to_pair(
-        mut io: S,
+        io: impl Into<PipeStream>,
         identity: &Identity,
         deadline: Instant,
     ) -> Result<Self, TlsError> {
         let nobody: Arc<dyn Trust> = Arc::new(|_: &DeviceId| false);
         let purposes = &[Purpose::Pairing];
-        let done = handshake::accept(&mut io, identity, nobody, purposes, deadline).await?;
-        Ok(Self::new(io, done))
+        Self::accept_over(io.into(), identity, nobody, purposes, deadline).await
     }
 
     /// Performs the handshake as server with devices that `trust` authorizes, and with any device
@@ -175,12 +171,44 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     /// # Errors
     /// As [`TlsStream::accept`].
     pub async fn accept_either(
-        mut io: S,
+        io: impl Into<PipeStream>,
         identity: &Identity,
         trust: Arc<dyn Trust>,
         deadline: Instant,
     ) -> Result<Self, TlsError> {
         let purposes = &[Purpose::Daemon, Purpose::Pairing];
+        Self::accept_over(io.into(), identity, trust, purposes, deadline).await
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
+    /// Performs the handshake as client over any stream.
+    ///
+    /// # Errors
+    /// As [`TlsStream::connect`] and [`TlsStream::connect_to_pair`].
+    pub async fn connect_over(
+        mut io: S,
+        identity: &Identity,
+        expect: Option<DeviceId>,
+        purpose: Purpose,
+        label: Option<Label>,
+        deadline: Instant,
+    ) -> Result<Self, TlsError> {
+        let done = handshake::connect(&mut io, identity, expect, purpose, label, deadline).await?;
+        Ok(Self::new(io, done))
+    }
+
+    /// Performs the handshake as server over any stream, for one of these purposes.
+    ///
+    /// # Errors
+    /// As [`TlsStream::accept`].
+    pub async fn accept_over(
+        mut io: S,
+        identity: &Identity,
+        trust: Arc<dyn Trust>,
+        purposes: &[Purpose],
+        deadline: Instant,
+    ) -> Result<Self, TlsError> {
         let done = handshake::accept(&mut io, identity, trust, purposes, deadline).await?;
         Ok(Self::new(io, done))
     }
@@ -489,10 +517,11 @@ impl<S> TlsStream<S> {
     }
 }
 
-impl TlsStream<TcpStream> {
-    /// The underlying TCP connection, for [`crate::tcp`]'s statistics.
-    pub fn tcp(&self) -> &TcpStream {
-        &self.io
+impl TlsStream {
+    /// The TCP connection underneath, for [`crate::tcp`]'s statistics; `None` over another kind of
+    /// pipe.
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        self.io.tcp()
     }
 
     /// Registers the socket with the current tokio runtime, so that the thread which continues with
@@ -501,7 +530,7 @@ impl TlsStream<TcpStream> {
     /// # Errors
     /// When the socket cannot be registered.
     pub fn rehome(self) -> io::Result<Self> {
-        let io = TcpStream::from_std(self.io.into_std()?)?;
+        let io = self.io.rehome()?;
         Ok(Self { io, ..self })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::path::Path;
 
-use mpbond::config::{HelperAddress, PrimaryConfig};
+use mpbond::config::PrimaryConfig;
 use mpbond::uplinks::{Uplink, interface_towards, uplinks};
 use mpbond_units::shell_word;
 use nix::ifaddrs::getifaddrs;
@@ -144,10 +144,7 @@ impl Interfaces {
             .iter()
             .map(|p| (p.interface.as_deref(), p.source, None));
         let of_helpers = config.helpers.iter().map(|h| {
-            let at = match h.address {
-                HelperAddress::At(to) => Some(to.ip()),
-                HelperAddress::Discover => None,
-            };
+            let at = h.address.tcp().map(|to| to.ip());
             (h.interface.as_deref(), h.source, at)
         });
         let mut used: Vec<String> = Vec::new();
@@ -181,7 +178,7 @@ impl Interfaces {
             .iter()
             .flat_map(|p| config.helpers.iter().map(move |h| (p, h)))
         {
-            let HelperAddress::At(at) = helper.address else {
+            let Some(at) = helper.address.tcp() else {
                 continue;
             };
             let is_routed = |u: &&Uplink| {

@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mpbond::config::{
-    HelperAddress, HelperConfig, PrimaryConfig, ProxyAddress, ProxyConfig, Role, config_file,
-    config_folder,
+    HelperConfig, PrimaryConfig, ProxyAddress, ProxyConfig, Role, config_file, config_folder,
 };
 use mpbond::helper::budget_of;
 use mpbond::primary::{FreshAddresses, Resolvers};
@@ -218,7 +217,7 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
     }
     for helper in &config.helpers {
         let check = format!("helper {}", helper.name);
-        if let HelperAddress::At(address) = helper.address {
+        if let Some(address) = helper.address.tcp() {
             interfaces.check(
                 findings,
                 &check,

@@ -15,6 +15,7 @@ use mpbond_manager::{LinkId, SEGMENT_BYTES};
 use mpbond_net::control::{
     ControlChannel, Message, RefusalCode, RequestId, VERSION, relay_preamble,
 };
+use mpbond_net::pipe::PipeAddress;
 use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Identity};
@@ -145,8 +146,13 @@ pub(super) async fn helper(
 ) -> Reached {
     let (identity, known) = me;
     let check = format!("helper {}", helper.name);
-    let address = match helper.address {
-        HelperAddress::At(address) => address,
+    let address = match &helper.address {
+        HelperAddress::At(PipeAddress::Tcp(address)) => *address,
+        HelperAddress::At(address) => {
+            let why = "only pipes over TCP are checked; `mpbond status` shows whether it is up";
+            findings.skip(&check, &address.to_string(), why);
+            return Reached::Nothing;
+        }
         HelperAddress::Discover => match find(&identity.id(), &helper.id).await {
             Ok(address) => {
                 findings.ok(&check, format!("found at {address}"));
@@ -550,7 +556,7 @@ async fn trusted(
     let answer = timeout(PATIENCE, async {
         let _ = poll_fn(|cx| tls.poll_flush(cx)).await;
         // Nothing more is sent, so that the server does not wait for it.
-        let _ = SockRef::from(tls.tcp()).shutdown(Shutdown::Write);
+        let _ = SockRef::from(tls.get_ref()).shutdown(Shutdown::Write);
         loop {
             match tls.next_record() {
                 Ok(Some(_)) => continue,

@@ -360,10 +360,11 @@ const HELPER: FilePage = FilePage {
                 },
                 FileKey {
                     name: "listen",
-                    values: "address and port",
+                    values: "address and port, `unix:` and path, or a list of them",
                     default: KeyDefault::Value("\"0.0.0.0:4434\""),
-                    meaning: "Listening address for primaries: that on the network shared with \
-                              them.",
+                    meaning: "Listening addresses for primaries: one of TCP on the network shared \
+                              with them, the default if none is listed, and up to four Unix \
+                              sockets to which other processes bring pipes.",
                 },
                 FileKey {
                     name: "proxies",

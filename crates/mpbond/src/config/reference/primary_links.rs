@@ -72,9 +72,10 @@ pub(super) const HELPER: FileSection = FileSection {
         },
         FileKey {
             name: "address",
-            values: "address and port, or \"discover\"",
+            values: "address and port, `unix:` and path, or \"discover\"",
             default: KeyDefault::Words("none; required without `[[helper.pipe]]` sections"),
-            meaning: "Where the helper listens, on the network that both devices share. \
+            meaning: "Where the helper listens, on the network that both devices share. `unix:`: \
+                      a Unix socket of this device, whose process carries the bytes to the helper. \
                       `discover`: it is looked for there, by its announcements; only for a helper \
                       with one pipe.",
         },
@@ -109,9 +110,10 @@ pub(super) const PIPE: FileSection = FileSection {
         },
         FileKey {
             name: "address",
-            values: "address and port",
+            values: "address and port, or `unix:` and path",
             default: KeyDefault::Required,
-            meaning: "Where the helper listens on the network of this pipe.",
+            meaning: "Where the helper listens on the network of this pipe, or the Unix socket of \
+                      this device that leads to it.",
         },
         INTERFACE,
         SOURCE,

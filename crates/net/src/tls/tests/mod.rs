@@ -381,7 +381,7 @@ async fn a_peer_that_trickles_meets_the_deadline() {
         }
     });
     let deadline = begun + Duration::from_secs(10);
-    let error = TlsStream::accept(far, &ours, anyone(), deadline)
+    let error = TlsStream::accept_over(far, &ours, anyone(), &[Purpose::Daemon], deadline)
         .await
         .unwrap_err();
     assert!(matches!(error, TlsError::Deadline), "{error}");
@@ -619,7 +619,8 @@ async fn client_hello() -> Vec<u8> {
     let (near, mut far) = tokio::io::duplex(1 << 16);
     let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
     let calling = tokio::spawn(async move {
-        let _ = TlsStream::connect(near, &ours, theirs.id(), soon()).await;
+        let (expect, purpose) = (Some(theirs.id()), Purpose::Daemon);
+        let _ = TlsStream::connect_over(near, &ours, expect, purpose, None, soon()).await;
     });
     let mut hello = vec![0; 4096];
     let n = far.read(&mut hello).await.unwrap();
@@ -642,7 +643,7 @@ async fn a_damaged_hello_is_refused_at_every_octet() {
             // The octets may still form a valid hello: then no data follows.
             near.shutdown().await.unwrap();
             let (server, _) = tokio::join!(
-                TlsStream::accept(far, &theirs, anyone(), soon()),
+                TlsStream::accept_over(far, &theirs, anyone(), &[Purpose::Daemon], soon()),
                 async move {
                     let mut answer = Vec::new();
                     let _ = near.read_to_end(&mut answer).await;

@@ -1,0 +1,101 @@
+//! The near hop of a subflow over a Unix socket, as its send queue shows it.
+//!
+//! The process at the other end, such as a Bluetooth stack, takes octets when it has room. What it
+//! has taken counts as arrived: it holds few kilobytes of its own. The rate at which it takes them
+//! while some wait is the throughput of the hop. There is no sign of its delay.
+
+use std::time::Duration;
+
+use mpbond_session::PathInfo;
+use mpbond_units::{BitRate, Timestamp};
+
+/// Minimum span of a sample of the rate: some tens of Bluetooth frames, which take 6 ms each.
+const SAMPLE: Duration = Duration::from_millis(200);
+/// Octets that may wait before a rate is known: those that the socket holds.
+const WINDOW_BYTES: u64 = 16 << 10;
+/// Assumed round-trip time: an exchange of two packets over an active Bluetooth link takes 4 ms,
+/// and a frame two of them.
+const RTT: Duration = Duration::from_millis(10);
+
+/// Measurement of the rate at which a queue empties.
+#[derive(Debug, Default)]
+pub(super) struct UnixQueue {
+    /// Begin of a sample, and the octets that had been taken then. None while nothing waits.
+    sample: Option<(Timestamp, u64)>,
+    rate: BitRate,
+    /// The queue has been empty since the last sample.
+    was_empty: bool,
+}
+
+impl UnixQueue {
+    /// Takes in the octets written so far, of which `queued` have not been taken.
+    pub(super) fn observe(&mut self, now: Timestamp, written: u64, queued: u64) -> PathInfo {
+        let taken = written.saturating_sub(queued);
+        match self.sample {
+            _ if queued == 0 => {
+                self.sample = None;
+                self.was_empty = true;
+            }
+            None => self.sample = Some((now, taken)),
+            Some((begun, before)) if now.since(begun) >= SAMPLE => {
+                self.rate = BitRate::over(taken.saturating_sub(before), now.since(begun));
+                self.was_empty = false;
+                self.sample = Some((now, taken));
+            }
+            Some(_) => {}
+        }
+        PathInfo {
+            cwnd_bytes: WINDOW_BYTES,
+            srtt: RTT,
+            min_rtt: RTT,
+            bytes_arrived: taken,
+            delivery_rate: self.rate,
+            app_limited: self.was_empty,
+            slow_start: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    #[test]
+    fn the_rate_is_that_of_a_queue_that_does_not_run_empty() {
+        let mut queue = UnixQueue::default();
+        let first = queue.observe(at(0), 10_000, 10_000);
+        assert_eq!(
+            (first.bytes_arrived, first.delivery_rate),
+            (0, BitRate::ZERO)
+        );
+        // 125 octets each millisecond: 1 Mbit/s.
+        for ms in 1..=200 {
+            queue.observe(at(ms), 40_000, 40_000 - 125 * ms);
+        }
+        let known = queue.observe(at(201), 40_000, 14_875);
+        assert_eq!(known.delivery_rate, BitRate::from_mbps(1.0));
+        assert_eq!((known.bytes_arrived, known.app_limited), (25_125, false));
+        // Empty for a while: the rate of what came is none of the hop.
+        let empty = queue.observe(at(300), 40_000, 0);
+        assert_eq!((empty.bytes_arrived, empty.app_limited), (40_000, true));
+        queue.observe(at(500), 41_000, 500);
+        let still = queue.observe(at(600), 41_000, 250);
+        assert_eq!(still.delivery_rate, BitRate::from_mbps(1.0));
+    }
+
+    #[test]
+    fn a_blackout_lowers_the_rate_of_one_sample() {
+        let mut queue = UnixQueue::default();
+        queue.observe(at(0), 50_000, 50_000);
+        assert_eq!(
+            queue.observe(at(1_000), 50_000, 50_000).delivery_rate,
+            BitRate::ZERO
+        );
+        let after = queue.observe(at(1_200), 50_000, 25_000);
+        assert_eq!(after.delivery_rate, BitRate::from_mbps(1.0));
+    }
+}

@@ -1,0 +1,79 @@
+//! Files of Unix sockets on which a daemon listens.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use tokio::net::UnixListener;
+
+/// Listens at `path`, replacing the socket of a dead daemon; makes its folder if needed.
+///
+/// # Errors
+/// When another daemon listens there, another file is there, or the file cannot be made.
+pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another daemon answers there",
+        ));
+    }
+    replace(path, mode)
+}
+
+/// As [`listen`], replacing also the socket of a daemon that runs.
+///
+/// # Errors
+/// When another file is there, or the file cannot be made.
+pub(crate) fn replace(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    if std::fs::symlink_metadata(path).is_ok_and(|file| !file.file_type().is_socket()) {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "a file that is no socket is there: move it, or name another place",
+        ));
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    // It listens before it has its final name: between bind(2) and listen(2) a socket refuses, as
+    // if its daemon had ended.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let unseen = path.with_file_name(format!(".{}-{name}", std::process::id()));
+    match std::fs::remove_file(&unseen) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unseen)?;
+    let ready = std::fs::set_permissions(&unseen, Permissions::from_mode(mode))
+        .and_then(|()| std::fs::rename(&unseen, path));
+    if let Err(e) = ready {
+        let _ = std::fs::remove_file(&unseen);
+        return Err(e);
+    }
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_socket_of_a_dead_daemon_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run/pipe");
+        let first = listen(&path, 0o600).unwrap();
+        let in_use = listen(&path, 0o600).unwrap_err();
+        assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        let second = listen(&path, 0o600).unwrap();
+        let _third = replace(&path, 0o600).unwrap();
+        drop(second);
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+
+        let text = folder.path().join("text");
+        std::fs::write(&text, "kept").unwrap();
+        let error = listen(&text, 0o600).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{error}");
+        assert_eq!(std::fs::read(&text).unwrap(), b"kept");
+    }
+}

@@ -1,0 +1,148 @@
+//! Pipes over Unix sockets: bytes in both directions, a process in the middle that dies and comes
+//! back, sockets that are absent, taken or of another user.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::daemons::{Bond, Ways, download, origin, until};
+use crate::reload::{read, write};
+
+/// A process that carries bytes from a socket at which it listens to another one.
+struct Carrier {
+    listen: PathBuf,
+    ends: Arc<Mutex<Vec<UnixStream>>>,
+}
+
+impl Carrier {
+    fn start(listen: &Path, to: &Path) -> Self {
+        let listener = UnixListener::bind(listen).unwrap();
+        let (to, ends) = (to.to_owned(), Arc::<Mutex<Vec<UnixStream>>>::default());
+        let all = Arc::clone(&ends);
+        thread::spawn(move || {
+            for near in listener.incoming() {
+                let near = near.unwrap();
+                let Ok(far) = UnixStream::connect(&to) else {
+                    continue;
+                };
+                let both = [&near, &far].map(|s| s.try_clone().unwrap());
+                all.lock().unwrap().extend(both);
+                let ends = [&near, &far].map(|s| s.try_clone().unwrap());
+                let [to_near, to_far] = ends;
+                thread::spawn(move || carry(near, to_far));
+                thread::spawn(move || carry(far, to_near));
+            }
+        });
+        let listen = listen.to_owned();
+        Self { listen, ends }
+    }
+
+    /// Ends all connections, and its file is gone.
+    fn stop(self) {
+        std::fs::remove_file(&self.listen).unwrap();
+        for end in self.ends.lock().unwrap().iter() {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn carry(mut from: UnixStream, mut into: UnixStream) {
+    let mut block = [0; 4096];
+    while let Ok(n @ 1..) = from.read(&mut block) {
+        if into.write_all(&block[..n]).is_err() {
+            break;
+        }
+    }
+    let _ = into.shutdown(Shutdown::Both);
+}
+
+/// A primary and a helper whose pipe is the primary's socket `watch`, and the helper's `phone`.
+fn bond(ways: Ways) -> Bond {
+    // Bytes on both whatever their delays are.
+    let bond = Bond::new(ways, "", "scheduler = \"round-robin\"");
+    let (watch, phone) = (bond.file("watch"), bond.file("phone"));
+    let tcp = format!("listen = \"{}\"", bond.helper);
+    let both = format!(
+        "listen = [\"{}\", \"unix:{}\"]",
+        bond.helper,
+        phone.display()
+    );
+    write(&bond, "helper", &read(&bond, "helper").replace(&tcp, &both));
+    let tcp = format!("address = \"{}\"", bond.helper);
+    let unix = format!("address = \"unix:{}\"", watch.display());
+    write(
+        &bond,
+        "primary",
+        &read(&bond, "primary").replace(&tcp, &unix),
+    );
+    bond
+}
+
+#[test]
+fn a_pipe_over_unix_sockets_carries_both_ways_and_comes_back() {
+    let bond = bond(Ways::Both);
+    let _daemons = [bond.start("proxy"), bond.start("helper")];
+    let carrier = Carrier::start(&bond.file("watch"), &bond.file("phone"));
+    let primary = bond.start("primary");
+    bond.joined(2);
+    let origin = origin();
+    let wanted = 60_000_000;
+    let download = download(&bond, origin, wanted);
+    until("both carry bytes", || {
+        bond.status("primary").is_some_and(|status| {
+            let subflows = status.sessions.iter().flat_map(|s| &s.subflows);
+            subflows.filter(|s| s.bytes_in > 0).count() == 2
+        })
+    });
+    assert!(!download.is_over(), "{}", primary.log());
+    carrier.stop();
+    assert_eq!(download.end().unwrap(), wanted as usize);
+    // One line with its reason, and another attempt finds the socket again.
+    let gone = format!("connecting to unix:{}: ", bond.file("watch").display());
+    primary.logs(&format!("{gone}No such file or directory"));
+    let _carrier = Carrier::start(&bond.file("watch"), &bond.file("phone"));
+    bond.joined(2);
+    assert!(bond.works(origin), "{}", primary.log());
+}
+
+#[test]
+fn a_pipe_over_unix_sockets_alone_will_do() {
+    let bond = bond(Ways::Helper);
+    let _daemons = [bond.start("proxy"), bond.start("helper")];
+    // The helper's own socket, without a process between.
+    std::os::unix::fs::symlink(bond.file("phone"), bond.file("watch")).unwrap();
+    let primary = bond.start("primary");
+    bond.joined(1);
+    let wanted = 5_000_000;
+    let download = download(&bond, origin(), wanted);
+    assert_eq!(
+        download.end().unwrap(),
+        wanted as usize,
+        "{}",
+        primary.log()
+    );
+    assert!(bond.works(origin()), "{}", primary.log());
+}
+
+#[test]
+fn a_place_that_is_taken_leaves_a_helper_its_other_pipes() {
+    let bond = bond(Ways::Helper);
+    std::fs::write(bond.file("phone"), "a text").unwrap();
+    let address = format!("address = \"unix:{}\"", bond.file("watch").display());
+    let tcp = format!("address = \"{}\"", bond.helper);
+    write(
+        &bond,
+        "primary",
+        &read(&bond, "primary").replace(&address, &tcp),
+    );
+    let _proxy = bond.start("proxy");
+    let helper = bond.start("helper");
+    helper.logs("a file that is no socket is there: move it, or name another place");
+    let _primary = bond.start("primary");
+    bond.joined(1);
+    assert!(bond.works(origin()), "{}", helper.log());
+    assert_eq!(std::fs::read(bond.file("phone")).unwrap(), b"a text");
+}
