@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mpbond_sim::ideal::{self, Capacity, Hop, IdealError, Medium, Path, Topology, Transfer};
-use mpbond_sim::link::RateSpec;
+use mpbond_sim::link::{RFCOMM_RATE, RateSpec};
 use mpbond_units::BitRate;
 
 use crate::error::{Error, Result};
@@ -108,7 +108,11 @@ fn capacity(
     direction: Direction,
     ends_at: Option<Duration>,
 ) -> Result<Capacity, String> {
-    let Some(spec) = link.rate(direction) else {
+    // The bound counts headers of TCP and IP on each hop, which this one does not have.
+    let with_headers = BitRate::from_mbps(RFCOMM_RATE.mbps() * 1500.0 / 1448.0);
+    let bluetooth = link.bluetooth.as_ref();
+    let bluetooth = bluetooth.map(|_| RateSpec::Constant(with_headers));
+    let Some(spec) = link.rate(direction).or(bluetooth.as_ref()) else {
         return Ok(Capacity::unlimited());
     };
     let load = |spec: &RateSpec| {

@@ -1,14 +1,16 @@
 //! Conversion of an experiment's links for the player.
 
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mpbond_radio::Profiles;
 use mpbond_sim::link::{LinkChange, Shared, SharedMedium, SharedRadio};
 
-use crate::error::{Error, Result};
-use crate::experiment::{Direction, Duplex, Experiment, Link, Role, Workload};
-use crate::player::{PlayedLink, TimedChange, restoring};
+use crate::error::{Doing, Error, Result};
+use crate::experiment::{Direction, Duplex, Experiment, Link, Role, Workload, bluetooth_radio};
+use crate::player::{PlayedBluetooth, PlayedLink, TimedChange, restoring};
 use crate::wiring::Network;
 
 /// Both directions.
@@ -35,6 +37,43 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
             name: ends.link,
             near: ends.near,
             far: ends.far,
+        });
+    }
+    Ok(played)
+}
+
+/// The sockets of a Bluetooth link: that to which the near host connects, and that on which the far
+/// host listens.
+pub(crate) fn bluetooth_sockets(scratch: &Path, link: &Link) -> [PathBuf; 2] {
+    let name = link.name.get_ref();
+    ["near", "far"].map(|end| scratch.join(format!("{name}.{end}")))
+}
+
+/// The Bluetooth links of `experiment`, with sockets in a folder.
+///
+/// # Errors
+/// When a socket cannot be made.
+pub(crate) fn played_bluetooth(e: &Experiment, scratch: &Path) -> Result<Vec<PlayedBluetooth>> {
+    let profiles = Profiles::shipped().map_err(Error::run)?;
+    let mut played = Vec::new();
+    for link in &e.links {
+        let Some(spec) = &link.bluetooth else {
+            continue;
+        };
+        let radio = |name| bluetooth_radio(&profiles, name).map_err(Error::Experiment);
+        let [near, far] = link.bluetooth_radios();
+        let [at, to] = bluetooth_sockets(scratch, link);
+        played.push(PlayedBluetooth {
+            name: link.name.get_ref().clone(),
+            listener: UnixListener::bind(&at).at("listen at", &at)?,
+            to,
+            wearable: radio(near)?,
+            phone: radio(far)?,
+            signal: spec
+                .signal_dbm
+                .iter()
+                .map(|(at, dbm)| (at.0, *dbm))
+                .collect(),
         });
     }
     Ok(played)

@@ -87,6 +87,10 @@ pub(crate) fn plan(e: &Experiment) -> Vec<HostPlan> {
 }
 
 fn attach(plan: &mut HostPlan, e: &Experiment, index: usize, link: &Link) {
+    // It joins sockets, not interfaces.
+    if link.bluetooth.is_some() {
+        return;
+    }
     let (near, far) = addresses(index);
     let is_near = *link.from.get_ref() == plan.name;
     let (address, peer, other) = if is_near {

@@ -45,6 +45,10 @@ pub fn shell(
             known.join(", ")
         )));
     }
+    if let Some(link) = e.links.iter().find(|l| l.bluetooth.is_some()) {
+        let message = "a Bluetooth link joins sockets of daemons, and here are none";
+        return Err(e.error_at(&link.name, message));
+    }
     foreground::with_terminal(None, |_| {
         let mut network = Network::build(&e)?;
         if let Some(scheme) = e.schemes.first() {

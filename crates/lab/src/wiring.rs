@@ -48,6 +48,9 @@ impl Network {
         let mut means = Means::choose()?;
         for link in &e.links {
             let name = link.name.get_ref();
+            if link.bluetooth.is_some() {
+                continue;
+            }
             let near = network.host(link.from.get_ref())?;
             let far = network.host(link.to.get_ref())?;
             if link.down.is_some() {

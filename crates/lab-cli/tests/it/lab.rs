@@ -124,6 +124,23 @@ fn baselines_beside_mpbond() {
     assert!(why.contains("no subflow was joined"), "{why}");
 }
 
+/// Sessions of real daemons over a pipe of Unix sockets and emulated Bluetooth alone.
+#[test]
+fn bytes_arrive_whole_over_emulated_bluetooth_that_is_lost_and_comes_back() {
+    let Some(report) = run("bluetooth") else {
+        return;
+    };
+    let [down, up, lost] = &report.transfers[..] else {
+        panic!("three transfers were expected");
+    };
+    for d in [down, up, lost] {
+        assert!(d.sha256_ok, "{d:?}");
+        assert!(d.subflows.iter().all(|s| s.name == "phone"), "{d:?}");
+    }
+    // Nothing passes from 0.5 to 1 s.
+    assert!(lost.longest_stall_s > 0.4, "{lost:?}");
+}
+
 /// Copies of missing bytes overtake the queue at the helper; behind it they would arrive after more
 /// than a second.
 ///

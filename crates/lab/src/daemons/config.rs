@@ -2,10 +2,12 @@
 
 use std::fmt::{Display, Write as _};
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use super::setup::{Instance, Setup, identity_file, socket};
 use crate::client::Way;
 use crate::experiment::{Interception, Link, Scheme, name_of};
+use crate::links::bluetooth_sockets;
 
 const PROXY_PORT: u16 = 4433;
 const HELPER_PORT: u16 = 4434;
@@ -37,6 +39,44 @@ impl PathText {
             leaves: ("source", address.to_string()),
         }
     }
+}
+
+/// Addresses of a pipe.
+pub(super) struct PipeText {
+    /// Where the helper listens.
+    listen: String,
+    /// Where the primary connects.
+    address: String,
+}
+
+impl PipeText {
+    /// The pipe of a helper over this link.
+    pub fn of(setup: &Setup, helper: &str, link: &Link) -> Option<Self> {
+        if link.bluetooth.is_none() {
+            return setup
+                .network
+                .address(helper, link.name.get_ref())
+                .map(Self::at);
+        }
+        let [near, far] = bluetooth_sockets(setup.scratch, link);
+        Some(Self {
+            listen: format!("[\"127.0.0.1:{HELPER_PORT}\", {}]", unix(&far)),
+            address: unix(&near),
+        })
+    }
+
+    /// A pipe over TCP to this address of the helper.
+    pub fn at(helper: Ipv4Addr) -> Self {
+        let address = quoted(format_args!("{helper}:{HELPER_PORT}"));
+        Self {
+            listen: address.clone(),
+            address,
+        }
+    }
+}
+
+fn unix(path: &Path) -> String {
+    quoted(format_args!("unix:{}", path.display()))
 }
 
 /// The client's way into a session with these configurations.
@@ -95,16 +135,17 @@ pub(super) fn proxy_config(
 pub(super) fn helper_config(
     setup: &Setup,
     at: &Instance,
-    pipe: Ipv4Addr,
+    pipe: &PipeText,
     primary_id: &str,
     proxy: Ipv4Addr,
 ) -> String {
     format!(
         "name = {}\n\
-         listen = \"{pipe}:{HELPER_PORT}\"\n{}\
+         listen = {}\n{}\
          trust = [{}]\n\
          proxies = [\"{proxy}:{PROXY_PORT}\"]\n",
         quoted(at.host),
+        pipe.listen,
         common(setup, at),
         quoted(primary_id),
     )
@@ -116,7 +157,7 @@ pub(super) fn primary_config(
     at: &Instance,
     (proxy, proxy_id): (Ipv4Addr, &str),
     paths: &[PathText],
-    helpers: &[(&str, Ipv4Addr, String)],
+    helpers: &[(&str, PipeText, String)],
 ) -> String {
     // Connections fail without a session, so that nothing else is measured.
     let mut text = format!(
@@ -146,8 +187,9 @@ pub(super) fn primary_config(
     for (name, pipe, id) in helpers {
         let _ = writeln!(
             text,
-            "[[helper]]\nname = {}\naddress = \"{pipe}:{HELPER_PORT}\"\nid = {}",
+            "[[helper]]\nname = {}\naddress = {}\nid = {}",
             quoted(name),
+            pipe.address,
             quoted(id)
         );
     }

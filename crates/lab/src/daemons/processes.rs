@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::config::{self, PathText};
+use super::config::{self, PathText, PipeText};
 use super::setup::{Instance, Setup, identity_file, socket};
 use super::status::Status;
 use crate::client::Way;
@@ -119,13 +119,11 @@ impl Daemons {
                 continue;
             }
             let id = identity(setup, name)?;
-            let pipe = e
-                .links_between(Role::Primary, Role::Helper)
-                .find(|l| l.to.get_ref() == name)
-                .and_then(|l| setup.network.address(name, l.name.get_ref()))
-                .ok_or_else(|| Error::run(format!("helper {name} has no pipe")))?;
+            let pipe = e.pipe_of(name);
+            let pipe = pipe.and_then(|link| PipeText::of(setup, name, link));
+            let pipe = pipe.ok_or_else(|| Error::run(format!("helper {name} has no pipe")))?;
             let at = Instance::first(name);
-            let text = config::helper_config(setup, &at, pipe, &primary_id, proxy_address);
+            let text = config::helper_config(setup, &at, &pipe, &primary_id, proxy_address);
             daemons.launch(setup, Role::Helper, &at, 0, &text)?;
             peers.push((name, pipe, id));
         }
@@ -133,8 +131,8 @@ impl Daemons {
         let at = Instance::first(primary.name.get_ref());
         if let Some(second) = &second {
             let at = Instance::second(primary.name.get_ref());
-            let listen = second.helper_address;
-            let text = config::helper_config(setup, &at, listen, &second.id, proxy_address);
+            let listen = PipeText::at(second.helper_address);
+            let text = config::helper_config(setup, &at, &listen, &second.id, proxy_address);
             daemons.launch(setup, Role::Helper, &at, 0, &text)?;
         }
         daemons.wait_until_up()?;
@@ -144,7 +142,7 @@ impl Daemons {
             let at = Instance::second(&second.host);
             let paths = [second.path];
             let name = primary.name.get_ref().as_str();
-            let peers = [(name, second.helper_address, primary_id)];
+            let peers = [(name, PipeText::at(second.helper_address), primary_id)];
             let text = config::primary_config(setup, scheme, &at, proxy, &paths, &peers);
             daemons.launch(setup, Role::Primary, &at, 2, &text)?;
         }

@@ -26,10 +26,19 @@
 //! [[link.change]]
 //! at = "2s"
 //! carrier = false                 # goes down so that hosts see it; `alive = false`: silently
+//!
+//! [[link]]                        # a pipe over emulated Bluetooth
+//! name = "bt"
+//! from = "primary"
+//! to = "phone"
+//! bluetooth = { signal_dbm = [["0s", -50], ["10s", -80]] }
 //! ```
 
 use std::time::Duration;
 
+use mpbond_radio::Profiles;
+use mpbond_radio::machine::BluetoothParameters;
+use mpbond_radio::profile::Radios;
 use mpbond_sim::link::{BurstLoss, LinkChangeSpec, LinkSpec, Medium, Queue, RateSpec};
 use mpbond_units::BitRate;
 use mpbond_units::duration_text;
@@ -38,7 +47,8 @@ use toml::Spanned;
 
 use super::terms::Direction;
 
-/// A link between two hosts: emulated when it has rates, a plain wire otherwise.
+/// A link between two hosts: emulated when it has rates or is one of Bluetooth, a plain wire
+/// otherwise.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -81,9 +91,22 @@ pub struct Link {
     pub radio: Option<Spanned<String>>,
     /// Profile of the far host's radio.
     pub far_radio: Option<Spanned<String>>,
+    /// The link is an emulated one of Bluetooth, between Unix sockets.
+    pub bluetooth: Option<BluetoothSpec>,
     /// Changes during transfers.
     #[serde(rename = "change", default)]
     pub changes: Vec<Change>,
+}
+
+/// An emulated link of Bluetooth between a primary, as the wearable, and a helper, as the phone.
+/// `radio` and `far_radio` of the link name their profiles.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BluetoothSpec {
+    /// Strength of the signal in dBm from each time after the start of a transfer on. Losses by
+    /// strength are assumed.
+    #[serde(default)]
+    pub signal_dbm: Vec<(duration_text::Text, f64)>,
 }
 
 /// A medium shared by several links, or by the two directions of a link.
@@ -157,7 +180,33 @@ fn default_queue() -> Queue {
     Queue::Time(Duration::from_millis(100))
 }
 
+/// The parameters of a radio for Bluetooth.
+pub(crate) fn bluetooth_radio(
+    profiles: &Profiles,
+    name: &str,
+) -> Result<BluetoothParameters, String> {
+    let profile = profiles.radio(name).map_err(|e| e.to_string())?;
+    match &profile.radio {
+        Radios::Bluetooth(parameters) => Ok((**parameters).clone()),
+        _ => Err(format!("\"{name}\" is no radio for Bluetooth")),
+    }
+}
+
 impl Link {
+    /// Whether the lab plays it. Otherwise it is a plain wire.
+    pub(crate) fn is_played(&self) -> bool {
+        self.down.is_some() || self.bluetooth.is_some()
+    }
+
+    /// Profiles of the radios of a Bluetooth link.
+    pub(crate) fn bluetooth_radios(&self) -> [&str; 2] {
+        fn or<'a>(given: Option<&'a Spanned<String>>, usual: &'a str) -> &'a str {
+            given.map_or(usual, |name| name.get_ref())
+        }
+        let near = or(self.radio.as_ref(), "watch-bt");
+        [near, or(self.far_radio.as_ref(), "phone-bt")]
+    }
+
     /// Model of one direction, with recordings by name; `None` for a plain wire.
     pub(crate) fn model(&self, direction: Direction) -> Option<LinkSpec> {
         let rate = self.rate(direction).cloned()?;

@@ -50,8 +50,12 @@ pub(crate) fn leave_out(e: &mut Experiment) -> Vec<String> {
     let all: Vec<String> = (e.schemes.iter().filter(carries))
         .map(|s| s.name.get_ref().clone())
         .collect();
+    let has_bluetooth = e.links.iter().any(|link| link.bluetooth.is_some());
     e.schemes.retain(|scheme| {
-        let why = scheme_needs(scheme);
+        let why = match has_bluetooth && scheme.devices > 1 {
+            true => Some("emulated Bluetooth joins sockets of real daemons".to_owned()),
+            false => scheme_needs(scheme),
+        };
         if let Some(why) = &why {
             say(format!("scheme \"{}\": {why}", scheme.name.get_ref()));
         }

@@ -73,7 +73,11 @@ pub(super) fn links(e: &Experiment) -> Grid {
     for l in &e.links {
         let between = format!("{} - {}", l.from.get_ref(), l.to.get_ref());
         if l.down.is_none() {
-            let mut row = vec![l.name.get_ref().clone(), between, "a plain wire".into()];
+            let kind = match l.bluetooth {
+                Some(_) => "Bluetooth",
+                None => "a plain wire",
+            };
+            let mut row = vec![l.name.get_ref().clone(), between, kind.into()];
             row.resize(header.len(), String::new());
             grid.row(row);
             continue;

@@ -21,9 +21,9 @@ use crate::experiment::{Carrier, Connection, Experiment, Role, Scheme, Start, Wo
 use crate::external::Programs;
 use crate::fetcher::{self, Fetcher, Job};
 use crate::ideal::ideal_time;
-use crate::links::{played_links, setting_changes, timed_changes};
+use crate::links::{played_bluetooth, played_links, setting_changes, timed_changes};
 use crate::origin::{self, Listening, ORIGIN_PORT, Received};
-use crate::player::{Clock, Logs, Player};
+use crate::player::{Clock, Emulated, Logs, Player};
 use crate::progress::Progress;
 use crate::record::{Lateness, RunReport, SubflowShare, Transfer};
 use crate::resume::Done;
@@ -67,7 +67,10 @@ impl<'a> Lab<'a> {
         progress.note("making hosts and links ...");
         let accountants = Accountant::all(experiment)?;
         let mut network = Network::build(experiment)?;
-        let links = played_links(experiment, &mut network)?;
+        let links = Emulated {
+            links: played_links(experiment, &mut network)?,
+            bluetooth: played_bluetooth(experiment, scratch)?,
+        };
         let logs = Logs {
             packets: options.packet_log.clone(),
             pcap: options.pcap.clone(),

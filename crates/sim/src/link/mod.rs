@@ -44,7 +44,8 @@ pub use config::{LinkChange, LinkConfig, Queue, Rate};
 pub use group::{Group, MediumId, RadioId};
 pub use models::{Models, Seat, Shared, SharedMedium, SharedRadio};
 pub use rfcomm::{
-    Channel as RfcommChannel, NEAR_DBM, Rfcomm, SOCKET_BYTES, SUPERVISION_TIMEOUT, packet_loss,
+    Channel as RfcommChannel, NEAR_DBM, RFCOMM_RATE, Rfcomm, SOCKET_BYTES, SUPERVISION_TIMEOUT,
+    packet_loss,
 };
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 pub use wifi::WifiPlace;

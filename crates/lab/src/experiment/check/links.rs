@@ -5,10 +5,11 @@ use std::time::Duration;
 use mpbond_radio::Profiles;
 use mpbond_sim::link::RateSpec;
 
+use super::bluetooth;
 use super::names::{is_name, unique, unknown};
 use crate::error::Result;
 use crate::experiment::file::Experiment;
-use crate::experiment::link::Link;
+use crate::experiment::link::{Link, bluetooth_radio};
 use crate::experiment::place::Place;
 use crate::experiment::terms::Role;
 
@@ -86,6 +87,18 @@ pub(super) fn media(e: &Experiment, place: &Place) -> Result<()> {
 /// Checks the medium and the radios of a link.
 fn sharing(e: &Experiment, place: &Place, link: &Link, profiles: &Profiles) -> Result<()> {
     let name = link.name.get_ref();
+    if link.bluetooth.is_some() {
+        if let Some(medium) = &link.medium {
+            let message = format!("link \"{name}\": a Bluetooth link has no medium");
+            return Err(place.at(medium, message));
+        }
+        let radios = link
+            .bluetooth_radios()
+            .map(|radio| bluetooth_radio(profiles, radio));
+        let radios: Result<Vec<_>, String> = radios.into_iter().collect();
+        let wrong = |why| place.at(&link.name, format!("link \"{name}\": {why}"));
+        return radios.map(drop).map_err(wrong);
+    }
     if link.down.is_none() {
         let named = [&link.medium, &link.radio, &link.far_radio];
         if let Some(named) = named.into_iter().flatten().next() {
@@ -140,8 +153,14 @@ pub(super) fn links(e: &Experiment, place: &Place) -> Result<()> {
                 }
             }
         }
-        let shaped = link.down.is_some();
-        if shaped != link.up.is_some() {
+        if let Some(spec) = &link.bluetooth {
+            if let Err(why) = bluetooth::check(link, spec, &roles) {
+                return wrong(why.into());
+            }
+            sharing(e, place, link, &profiles)?;
+        }
+        let shaped = link.is_played();
+        if link.down.is_some() != link.up.is_some() {
             return wrong("give both `down` and `up`, or neither for a plain wire".into());
         }
         match roles.as_slice() {
@@ -172,7 +191,9 @@ pub(super) fn links(e: &Experiment, place: &Place) -> Result<()> {
         if link.hold_bytes == Some(0) {
             return wrong("hold_bytes is 1 or more".into());
         }
-        sharing(e, place, link, &profiles)?;
+        if link.bluetooth.is_none() {
+            sharing(e, place, link, &profiles)?;
+        }
         let losses = link
             .changes
             .iter()
@@ -220,7 +241,7 @@ pub(super) fn changes(e: &Experiment, place: &Place) -> Result<()> {
                 let message = "a workload's change needs a `link`".into();
                 return Err(place.at(&workload.name, message));
             };
-            let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
+            let shaped = || e.links.iter().filter(|l| l.is_played()).map(|l| &l.name);
             if !shaped().any(|l| l == name) {
                 return Err(place.at(name, unknown("link with rates", name, shaped())));
             }

@@ -1,5 +1,6 @@
 //! Rules for the values in an experiment file.
 
+mod bluetooth;
 mod links;
 mod names;
 mod results;

@@ -136,6 +136,13 @@ fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
             return Some("dual is only for `chunks` without faults: list its `workloads`");
         }
     }
+    let has_bluetooth = e.links.iter().any(|link| link.bluetooth.is_some());
+    if has_bluetooth && scheme.devices > 1 {
+        let over_sockets = carrier == Carrier::Mpbond && scheme.split && !scheme.dual;
+        if !over_sockets {
+            return Some("a helper behind Bluetooth is only for `mpbond` with the split");
+        }
+    }
     if !scheme.split {
         if carrier != Carrier::Mpbond || scheme.devices == 1 {
             return Some("split = false is only for `mpbond` with a helper");

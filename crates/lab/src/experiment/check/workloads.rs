@@ -96,7 +96,7 @@ pub(super) fn workloads(e: &Experiment, place: &Place) -> Result<()> {
                 (None, Some(link))
                     if fault.blackhole.is_none() || fault.down_with_error.is_none() =>
                 {
-                    let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
+                    let shaped = || e.links.iter().filter(|l| l.is_played()).map(|l| &l.name);
                     if !shaped().any(|l| l == link) {
                         return Err(place.at(link, unknown("link with rates", link, shaped())));
                     }

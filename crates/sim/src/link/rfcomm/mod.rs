@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use mpbond_radio::machine::{Band, BandUser, BluetoothParameters, End, LmpRequest, Mode};
 use mpbond_radio::{Account, BluetoothLink, Summary};
-use mpbond_units::Timestamp;
+use mpbond_units::{BitRate, Timestamp};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -33,6 +33,9 @@ pub use signal::packet_loss;
 
 /// Bytes that an end's socket of a channel holds (Android: 10 frames of 990 bytes).
 pub const SOCKET_BYTES: u64 = 10 * side::FRAME_BYTES;
+/// Rate of full frames in one direction, without losses and Sniff: 990 bytes in ten slots of
+/// 625 µs.
+pub const RFCOMM_RATE: BitRate = BitRate::from_bps(1_267_200);
 /// Time without the other end after which the link is lost (default of the Link Supervision
 /// Timeout, Bluetooth Core Specification, volume 4, part E, section 6.21).
 pub const SUPERVISION_TIMEOUT: Duration = Duration::from_secs(20);

@@ -119,9 +119,11 @@ fn packets_of_the_watch_prevent_sniff() {
     assert_eq!(requests.filter(|r| r.mode == Mode::Sniff).count(), 0);
     let gaps = arrivals.0.windows(2).map(|p| p[1].0.since(p[0].0)).max();
     assert!(gaps.unwrap() < Duration::from_millis(20), "{gaps:?}");
-    // 990 bytes in ten slots of 625 us.
-    let rate = arrivals.between(at(1_000), at(29_000)) as f64 * 8.0 / 28.0 / 1e6;
-    assert!((rate - 1.267).abs() < 0.01, "{rate}");
+    let rate = arrivals.between(at(1_000), at(29_000)) as f64 * 8.0 / 28.0;
+    assert!(
+        (rate / RFCOMM_RATE.bps() as f64 - 1.0).abs() < 0.01,
+        "{rate}"
+    );
 }
 
 #[test]
