@@ -52,10 +52,13 @@ impl Channel {
         self.id
     }
 
-    /// Whether one end has closed it, and the other has got all that it sent.
+    /// Whether one end has closed it, and the other has got all that it sent or takes no more.
     pub fn is_finished(&self) -> bool {
-        let mut sockets = self.sockets.iter();
-        sockets.any(|s| s.ended && s.held.is_empty())
+        let [a, b] = &self.sockets;
+        let is_closed = |by: &Socket, other: &Socket| {
+            by.ended && (by.held.is_empty() || other.ended || other.deaf)
+        };
+        is_closed(a, b) || is_closed(b, a) || (a.deaf && b.deaf)
     }
 
     /// Moves bytes from the sockets to the link, and from the link to the sockets; adds those that

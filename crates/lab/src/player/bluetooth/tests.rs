@@ -229,6 +229,51 @@ fn a_link_that_is_down_for_a_while_loses_nothing_and_a_lost_one_ends_its_channel
     bench.accept();
 }
 
+/// A channel that both programs closed while bytes of both were on the way ends once the signal is
+/// back, and so more connections succeed than a link has channels.
+#[test]
+fn channels_that_both_ends_close_in_silence_end_with_it() {
+    let bench = Bench::new();
+    let mut port = bench.port(&[]);
+    for round in 0..=30 {
+        let now = at(round * 10_000);
+        let mut watch = bench.connect();
+        port.turn(now);
+        let mut phone = bench.accept();
+        port.set_up(now, false, true);
+        watch.write_all(b"down").unwrap();
+        phone.write_all(b"up").unwrap();
+        port.turn(now + Duration::from_millis(1));
+        drop((watch, phone));
+        port.turn(now + Duration::from_millis(2));
+        port.set_up(now + Duration::from_secs(5), true, true);
+        port.turn(now + Duration::from_secs(5));
+        let mut fds = Vec::new();
+        port.watch(&mut fds);
+        assert_eq!(fds.len(), 1, "round {round}: the listener alone");
+    }
+}
+
+/// A program that does not read holds up its own channel alone.
+#[test]
+fn credits_are_those_of_a_channel() {
+    let bench = Bench::new();
+    let mut port = bench.port(&[]);
+    let (_slow, mut fast) = (bench.connect(), bench.connect());
+    port.turn(at(0));
+    let (mut to_slow, mut to_fast) = (bench.accept(), bench.accept());
+    let (mut written, mut arrived) = (0, 0);
+    for now in (0..30_000).step_by(5).map(at) {
+        written += fill(&mut to_slow, &[7; 4096]);
+        fill(&mut to_fast, &[7; 4096]);
+        port.turn(now);
+        arrived += read(&mut fast).len();
+    }
+    // 30 s at about a megabit per second, of which the other channel had its buffers' worth.
+    assert!(written < 1_000_000, "{written}");
+    assert!(arrived > 2_000_000, "{arrived}");
+}
+
 #[test]
 fn a_fault_that_hosts_see_ends_all_channels_at_once() {
     let bench = Bench::new();
