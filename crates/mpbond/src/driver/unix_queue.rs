@@ -11,18 +11,27 @@ use mpbond_units::{BitRate, Timestamp};
 
 /// Minimum span of a sample of the rate: some tens of Bluetooth frames, which take 6 ms each.
 const SAMPLE: Duration = Duration::from_millis(200);
-/// Octets that may wait before a rate is known: those that the socket holds.
-const WINDOW_BYTES: u64 = 16 << 10;
+/// Rate that is assumed before one is measured: about that of RFCOMM.
+const FIRST_RATE: BitRate = BitRate::from_bps(1_250_000);
 /// Assumed round-trip time: an exchange of two packets over an active Bluetooth link takes 4 ms,
 /// and a frame two of them.
 const RTT: Duration = Duration::from_millis(10);
+
+/// Longest time without an observation in which the queue may have run empty within a sample. A
+/// driver that sends observes at each refill of the socket, which is some tens of milliseconds of
+/// Bluetooth.
+const UNSEEN: Duration = Duration::from_millis(100);
 
 /// Measurement of the rate at which a queue empties.
 #[derive(Debug, Default)]
 pub(super) struct UnixQueue {
     /// Begin of a sample, and the octets that had been taken then. None while nothing waits.
     sample: Option<(Timestamp, u64)>,
+    /// Time of the last observation, and the octets that had been written then.
+    last: Option<(Timestamp, u64)>,
     rate: BitRate,
+    /// The last rate above zero.
+    known: Option<BitRate>,
     /// The queue has been empty since the last sample.
     was_empty: bool,
 }
@@ -31,6 +40,13 @@ impl UnixQueue {
     /// Takes in the octets written so far, of which `queued` have not been taken.
     pub(super) fn observe(&mut self, now: Timestamp, written: u64, queued: u64) -> PathInfo {
         let taken = written.saturating_sub(queued);
+        // It did not run empty while some of what was written by then waits.
+        if let Some((at, by_then)) = self.last.replace((now, written))
+            && taken >= by_then
+            && now.since(at) > UNSEEN
+        {
+            self.sample = None;
+        }
         match self.sample {
             _ if queued == 0 => {
                 self.sample = None;
@@ -39,13 +55,17 @@ impl UnixQueue {
             None => self.sample = Some((now, taken)),
             Some((begun, before)) if now.since(begun) >= SAMPLE => {
                 self.rate = BitRate::over(taken.saturating_sub(before), now.since(begun));
+                if self.rate > BitRate::ZERO {
+                    self.known = Some(self.rate);
+                }
                 self.was_empty = false;
                 self.sample = Some((now, taken));
             }
             Some(_) => {}
         }
         PathInfo {
-            cwnd_bytes: WINDOW_BYTES,
+            // By a window and a round-trip time the first estimate of a rate is made.
+            cwnd_bytes: self.known.unwrap_or(FIRST_RATE).bytes_in(RTT),
             srtt: RTT,
             min_rtt: RTT,
             bytes_arrived: taken,
@@ -85,6 +105,33 @@ mod tests {
         queue.observe(at(500), 41_000, 500);
         let still = queue.observe(at(600), 41_000, 250);
         assert_eq!(still.delivery_rate, BitRate::from_mbps(1.0));
+    }
+
+    /// The octets of the first burst were taken soon; nothing was observed until the second one.
+    #[test]
+    fn an_idle_time_is_no_part_of_a_sample() {
+        let mut queue = UnixQueue::default();
+        queue.observe(at(0), 10_000, 10_000);
+        let second = queue.observe(at(10_000), 20_000, 500);
+        assert_eq!(second.delivery_rate, BitRate::ZERO);
+        // 125 octets each millisecond of a queue that is filled.
+        for ms in 1..=200 {
+            queue.observe(at(10_000 + ms), 60_000, 40_500 - 125 * ms);
+        }
+        let known = queue.observe(at(10_201), 60_000, 15_375);
+        assert!((known.delivery_rate.mbps() - 1.0).abs() < 0.01, "{known:?}");
+    }
+
+    #[test]
+    fn window_and_round_trip_time_give_the_rate() {
+        let mut queue = UnixQueue::default();
+        let rate = |path: PathInfo| BitRate::over(path.cwnd_bytes, path.srtt);
+        let first = rate(queue.observe(at(0), 100_000, 100_000));
+        assert!((first.mbps() - 1.25).abs() < 0.01, "{first:?}");
+        let slow = rate(queue.observe(at(1_000), 100_000, 50_000));
+        assert!((slow.mbps() - 0.4).abs() < 0.01, "{slow:?}");
+        // A blackout says nothing about the rate after it.
+        assert_eq!(rate(queue.observe(at(2_000), 100_000, 50_000)), slow);
     }
 
     #[test]
