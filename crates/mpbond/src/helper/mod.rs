@@ -104,7 +104,7 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     let before = own.predecessor.clone();
     let pipes = config.listen_unix.iter();
     let pipes: Vec<_> = pipes
-        .filter_map(|path| listen_unix(path, before.is_some()))
+        .filter_map(|path| listen_unix(&mut own, path))
         .collect();
     let status = {
         let (helper, before) = (Rc::clone(&helper), before.clone());
@@ -222,13 +222,9 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     Ok(())
 }
 
-/// Listens for pipes on a Unix socket; without it the others go on. The process before this one
-/// keeps the pipes that it has.
-fn listen_unix(path: &Path, take_over: bool) -> Option<UnixListener> {
-    let listener = match take_over {
-        true => socket_file::replace(path, PIPE_MODE),
-        false => socket_file::listen(path, PIPE_MODE),
-    };
+/// Listens for pipes on a Unix socket; without it the others go on.
+fn listen_unix(own: &mut Listeners, path: &Path) -> Option<UnixListener> {
+    let listener = own.unix(path, || socket_file::listen(path, PIPE_MODE));
     let told = |error: &io::Error| warn!(%error, "no pipes at unix:{}", path.display());
     listener.inspect_err(told).ok()
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::Context as _;
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::{TcpListener, UdpSocket, UnixListener};
 use tracing::info;
 
 use super::handover::Handover;
@@ -96,6 +96,25 @@ impl Listeners {
         };
         self.offer(at(address), &listener)?;
         info!(%address, "listening");
+        Ok(listener)
+    }
+
+    /// The listener on the Unix socket at this path: that of the process before, whose file stays in
+    /// its place, or a new one.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn unix(
+        &mut self,
+        path: &Path,
+        open: impl FnOnce() -> io::Result<UnixListener>,
+    ) -> io::Result<UnixListener> {
+        let name = format!("unix:{}", path.display());
+        let listener = match self.inherited.unix(&name)? {
+            Some(listener) => listener,
+            None => open()?,
+        };
+        self.offer(name, &listener)?;
         Ok(listener)
     }
 

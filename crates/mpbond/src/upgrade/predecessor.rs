@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -37,6 +37,16 @@ impl Inherited {
         let listener = std::net::TcpListener::from(listener);
         listener.set_nonblocking(true)?;
         TcpListener::from_std(listener).map(Some)
+    }
+
+    /// The Unix listener of this name.
+    pub(crate) fn unix(&mut self, name: &str) -> io::Result<Option<UnixListener>> {
+        let Some(listener) = self.take(name) else {
+            return Ok(None);
+        };
+        let listener = std::os::unix::net::UnixListener::from(listener);
+        listener.set_nonblocking(true)?;
+        UnixListener::from_std(listener).map(Some)
     }
 
     /// The UDP socket of this name.

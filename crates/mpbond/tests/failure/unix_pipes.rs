@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -125,6 +126,26 @@ fn a_pipe_over_unix_sockets_alone_will_do() {
         primary.log()
     );
     assert!(bond.works(origin()), "{}", primary.log());
+}
+
+/// The new process takes the listening socket over: its file is the same, and nobody is refused.
+#[test]
+fn a_helper_is_upgraded_with_the_unix_socket_that_it_listens_on() {
+    let bond = bond(Ways::Helper);
+    let _proxy = bond.start("proxy");
+    let mut old = bond.start("helper");
+    let file = || std::fs::metadata(bond.file("phone")).unwrap().ino();
+    let before = file();
+    std::os::unix::fs::symlink(bond.file("phone"), bond.file("watch")).unwrap();
+    let primary = bond.start("primary");
+    bond.joined(1);
+    let new = bond.upgrade("helper").unwrap();
+    assert_eq!(file(), before, "{}", new.log());
+    // Once nothing is left to it; what works after that is the new one's.
+    assert!(old.ends().success());
+    bond.joined(1);
+    assert!(bond.works(origin()), "{}", primary.log());
+    assert_eq!(file(), before);
 }
 
 #[test]
