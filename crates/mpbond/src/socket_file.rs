@@ -7,6 +7,10 @@ use std::path::Path;
 
 use tokio::net::UnixListener;
 
+/// Longest folder of a socket in octets: `sun_path` of unix(7) has 107 and a zero octet, and the
+/// longest name before a socket has its own is a dot and the 7 digits of a process.
+pub(crate) const MAX_FOLDER_BYTES: usize = 107 - "/.4194304".len();
+
 /// Listens at `path`, replacing the socket of a dead daemon; makes its folder if needed.
 ///
 /// # Errors
@@ -18,14 +22,6 @@ pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
             "another daemon answers there",
         ));
     }
-    replace(path, mode)
-}
-
-/// As [`listen`], replacing also the socket of a daemon that runs.
-///
-/// # Errors
-/// When another file is there, or the file cannot be made.
-pub(crate) fn replace(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if std::fs::symlink_metadata(path).is_ok_and(|file| !file.file_type().is_socket()) {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
@@ -37,8 +33,7 @@ pub(crate) fn replace(path: &Path, mode: u32) -> io::Result<UnixListener> {
     }
     // It listens before it has its final name: between bind(2) and listen(2) a socket refuses, as
     // if its daemon had ended.
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unseen = path.with_file_name(format!(".{}-{name}", std::process::id()));
+    let unseen = path.with_file_name(format!(".{}", std::process::id()));
     match std::fs::remove_file(&unseen) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
@@ -66,14 +61,24 @@ mod tests {
         assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
         drop(first);
         let second = listen(&path, 0o600).unwrap();
-        let _third = replace(&path, 0o600).unwrap();
-        drop(second);
         assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+        drop(second);
 
         let text = folder.path().join("text");
         std::fs::write(&text, "kept").unwrap();
         let error = listen(&text, 0o600).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{error}");
         assert_eq!(std::fs::read(&text).unwrap(), b"kept");
+    }
+    #[tokio::test]
+    async fn any_path_that_a_client_can_name_will_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let used = folder.path().as_os_str().len() + 1;
+        let path = folder.path().join("x".repeat(107 - used));
+        let _listener = listen(&path, 0o600).unwrap();
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+
+        let deep = folder.path().join("y".repeat(MAX_FOLDER_BYTES - used));
+        let _listener = listen(&deep.join("pipe.soc"), 0o600).unwrap();
     }
 }

@@ -13,6 +13,7 @@ use super::ProxyAddress;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Interface, Name, OneOrMore, Text};
+use crate::socket_file::MAX_FOLDER_BYTES;
 
 /// Default bound of bytes waiting at a helper: enough to run ahead of the pipe, too little for
 /// queueing delays of many seconds.
@@ -179,6 +180,12 @@ fn listeners(
             PipeAddress::Tcp(_) => {
                 return Err(source.wrong(span, "listen", "one address of TCP at most"));
             }
+            PipeAddress::Unix(path) if has_long_folder(&path) => {
+                let problem = format_args!(
+                    "the folder of a Unix socket has {MAX_FOLDER_BYTES} octets at most"
+                );
+                return Err(source.wrong(span, "listen", problem));
+            }
             PipeAddress::Unix(path) if unix.len() < MAX_UNIX_SOCKETS => unix.push(path),
             PipeAddress::Unix(_) => {
                 let problem = format_args!("{MAX_UNIX_SOCKETS} Unix sockets at most");
@@ -187,6 +194,11 @@ fn listeners(
         }
     }
     Ok((tcp.unwrap_or(HelperConfig::LISTEN), unix))
+}
+
+fn has_long_folder(socket: &Path) -> bool {
+    let folder = socket.parent().map_or(0, |f| f.as_os_str().len());
+    folder > MAX_FOLDER_BYTES
 }
 
 /// File with the host name of this machine.

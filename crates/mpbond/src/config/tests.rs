@@ -235,6 +235,10 @@ fn wrong_helpers_are_told_what_is_wrong_and_where() {
             "c.toml:2: listen: one address of TCP at most",
         ),
         (
+            "proxies = \"203.0.113.1:4433\"\nlisten = \"unix:/FOLDER/p\"\n",
+            "c.toml:2: listen: the folder of a Unix socket has 98 octets at most",
+        ),
+        (
             "proxies = \"203.0.113.1:4433\"\nlisten = \"/run/pipe\"\n",
             "c.toml:2: listen: \"/run/pipe\" is not an address and port such as",
         ),
@@ -264,6 +268,7 @@ fn wrong_helpers_are_told_what_is_wrong_and_where() {
             "c.toml:2: trust: a device id has 56 letters",
         ),
     ] {
+        let text = &text.replace("FOLDER", &"n".repeat(98));
         let error = with(text, HelperConfig::load).expect_err(text);
         assert!(
             error.starts_with(expected),
