@@ -176,7 +176,7 @@ pub struct Change {
     pub carrier: Option<bool>,
 }
 
-fn default_queue() -> Queue {
+pub(crate) fn default_queue() -> Queue {
     Queue::Time(Duration::from_millis(100))
 }
 

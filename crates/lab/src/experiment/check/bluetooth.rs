@@ -1,6 +1,6 @@
 //! Checks of links of Bluetooth.
 
-use crate::experiment::link::{BluetoothSpec, Change, Link};
+use crate::experiment::link::{BluetoothSpec, Change, Link, default_queue};
 use crate::experiment::terms::Role;
 
 /// Checks a link of Bluetooth; the error is a sentence.
@@ -17,13 +17,20 @@ pub(super) fn check(link: &Link, spec: &BluetoothSpec, roles: &[Role]) -> Result
     if !signal.is_sorted_by_key(|(at, _)| at.0) || signal.iter().any(|(_, dbm)| !dbm.is_finite()) {
         return Err("signal_dbm: times must be in order, and strengths numbers");
     }
-    let only_up = |c: &Change| {
-        let rates = c.down.is_some() || c.up.is_some();
-        !rates && c.delay.is_none() && c.loss.is_none() && c.burst_loss.is_none()
-    };
-    match link.changes.iter().all(only_up) {
-        true => Ok(()),
-        false => Err("changes of a Bluetooth link are `alive` and `carrier`"),
+    if link.queue != default_queue() {
+        return Err("a Bluetooth link has no `queue`: credits bound what waits");
+    }
+    link.changes.iter().try_for_each(check_change)
+}
+
+/// Checks a change of a link of Bluetooth, of the link itself or of a workload; the error is a
+/// sentence.
+pub(super) fn check_change(change: &Change) -> Result<(), &'static str> {
+    let rates = change.down.is_some() || change.up.is_some();
+    let losses = change.loss.is_some() || change.burst_loss.is_some();
+    match rates || losses || change.delay.is_some() {
+        true => Err("changes of a Bluetooth link are `alive` and `carrier`"),
+        false => Ok(()),
     }
 }
 
@@ -121,6 +128,7 @@ bytes = "512 KiB"
                 "bluetooth = {}\nmedium = \"x\"\n",
                 "a Bluetooth link has no medium",
             ),
+            ("bluetooth = {}\nqueue = \"5ms\"\n", "has no `queue`"),
             (
                 "bluetooth = { signal_dbm = [[\"2s\", -50], [\"1s\", -50]] }\n",
                 "times must be in order",
@@ -131,6 +139,17 @@ bytes = "512 KiB"
             ),
         ] {
             let error = with(keys).unwrap_err().to_string();
+            assert!(error.contains(expected), "{keys}: {error}");
+        }
+        let text = GOOD.replace("down = 5\nup = 5", "bluetooth = {}");
+        let changing = |keys: &str| {
+            let change = "[[workload.change]]\nat = \"1s\"\nlink = \"pipe\"\n";
+            Experiment::parse("t.toml", &format!("{text}{change}{keys}\n"))
+        };
+        changing("alive = false").unwrap();
+        for keys in ["loss = 0.1", "down = 1", "delay = \"1ms\""] {
+            let error = changing(keys).unwrap_err().to_string();
+            let expected = "changes of a Bluetooth link are `alive` and `carrier`";
             assert!(error.contains(expected), "{keys}: {error}");
         }
         let direct = GOOD.replace(
@@ -144,7 +163,6 @@ bytes = "512 KiB"
             error.contains("goes from the primary to a helper"),
             "{error}"
         );
-        let text = GOOD.replace("down = 5\nup = 5", "bluetooth = {}");
         let tethered = text.replace("devices = 2", "devices = 2\nsplit = false");
         let error = Experiment::parse("t.toml", &tethered)
             .unwrap_err()

@@ -241,9 +241,13 @@ pub(super) fn changes(e: &Experiment, place: &Place) -> Result<()> {
                 let message = "a workload's change needs a `link`".into();
                 return Err(place.at(&workload.name, message));
             };
-            let shaped = || e.links.iter().filter(|l| l.is_played()).map(|l| &l.name);
-            if !shaped().any(|l| l == name) {
-                return Err(place.at(name, unknown("link with rates", name, shaped())));
+            let played = || e.links.iter().filter(|l| l.is_played());
+            let Some(link) = played().find(|l| l.name == *name) else {
+                let names = played().map(|l| &l.name);
+                return Err(place.at(name, unknown("emulated link", name, names)));
+            };
+            if link.bluetooth.is_some() {
+                bluetooth::check_change(change).map_err(|e| place.at(name, e.into()))?;
             }
             if change.loss.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
                 return Err(place.at(name, "loss is a probability from 0 to 1".into()));
