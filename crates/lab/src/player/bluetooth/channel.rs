@@ -27,7 +27,7 @@ struct Socket {
     /// Nothing more comes from the program.
     ended: bool,
     /// The program takes nothing more.
-    deaf: bool,
+    refuses: bool,
     /// Bytes have arrived for which the stream had no room.
     blocked: bool,
 }
@@ -39,7 +39,7 @@ impl Channel {
             stream,
             held: VecDeque::new(),
             ended: false,
-            deaf: false,
+            refuses: false,
             blocked: false,
         };
         Self {
@@ -56,9 +56,9 @@ impl Channel {
     pub fn is_finished(&self) -> bool {
         let [a, b] = &self.sockets;
         let is_closed = |by: &Socket, other: &Socket| {
-            by.ended && (by.held.is_empty() || other.ended || other.deaf)
+            by.ended && (by.held.is_empty() || other.ended || other.refuses)
         };
-        is_closed(a, b) || is_closed(b, a) || (a.deaf && b.deaf)
+        is_closed(a, b) || is_closed(b, a) || (a.refuses && b.refuses)
     }
 
     /// Moves bytes from the sockets to the link, and from the link to the sockets; adds those that
@@ -117,7 +117,7 @@ impl Channel {
         let (from, into) = if from == 0 { (a, b) } else { (b, a) };
         into.blocked = false;
         let ready = rfcomm.readable(self.id, ENDS[to]) as usize;
-        if ready == 0 || into.ended || into.deaf {
+        if ready == 0 || into.ended || into.refuses {
             return 0;
         }
         let (first, _) = from.held.as_slices();
@@ -128,7 +128,7 @@ impl Channel {
                 return 0;
             }
             Err(_) => {
-                into.deaf = true;
+                into.refuses = true;
                 return 0;
             }
         };
@@ -155,6 +155,6 @@ impl Channel {
     }
 }
 
-fn is_passing(kind: ErrorKind) -> bool {
+pub(super) fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -12,12 +12,14 @@ use nix::poll::{PollFd, PollFlags};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::PlayedBluetooth;
-use super::channel::Channel;
+use super::channel::{Channel, is_passing};
 use crate::error::{Doing, Result};
 
 /// Channels of a link: RFCOMM has 30 for each direction of connecting.
 const MAX_CHANNELS: usize = 30;
-/// Strength of the signal of devices that do not hear each other, in dBm.
+/// Pause after an error of accept(2), such as a lack of descriptors, which may last.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Strength of the signal of devices out of range of each other, in dBm.
 const OUT_OF_RANGE_DBM: f64 = -200.0;
 
 /// A link that is played. Times are those of the player's clock.
@@ -27,6 +29,8 @@ pub(in super::super) struct Port {
     to: PathBuf,
     rfcomm: Rfcomm,
     channels: Vec<Channel>,
+    /// Nothing is accepted until then.
+    paused: Option<Timestamp>,
     schedule: Vec<(Duration, f64)>,
     /// Pending strengths of the signal, the next one last.
     agenda: Vec<(Timestamp, f64)>,
@@ -55,6 +59,7 @@ impl Port {
             to: link.to,
             rfcomm: Rfcomm::new(&link.wearable, &link.phone, seed),
             channels: Vec::new(),
+            paused: None,
             schedule: link.signal,
             agenda: Vec::new(),
             dbm: NEAR_DBM,
@@ -97,7 +102,8 @@ impl Port {
     /// Time of the next turn, unless a socket is ready before.
     pub fn next_event(&self) -> Option<Timestamp> {
         let signal = self.agenda.last().map(|(at, _)| *at);
-        self.rfcomm.next_event().into_iter().chain(signal).min()
+        let other = signal.into_iter().chain(self.paused);
+        self.rfcomm.next_event().into_iter().chain(other).min()
     }
 
     /// Does everything that is due by `now`.
@@ -115,11 +121,11 @@ impl Port {
         }
         self.rfcomm.handle(now, None);
         while self.rfcomm.poll_request().is_some() {}
-        self.accept();
+        self.accept(now);
         for channel in &mut self.channels {
             channel.turn(now, &mut self.rfcomm, &mut turn.arrived);
         }
-        // Devices that do not hear each other cannot tell that a channel is closed.
+        // Devices out of range of each other cannot tell that a channel is closed.
         if self.rfcomm.is_lost() {
             self.channels.clear();
         } else if !self.is_silent() {
@@ -131,10 +137,18 @@ impl Port {
         turn
     }
 
-    fn accept(&mut self) {
-        while self.channels.len() < MAX_CHANNELS
-            && let Ok((near, _)) = self.listener.accept()
-        {
+    fn accept(&mut self, now: Timestamp) {
+        self.paused.take_if(|until| *until <= now);
+        while self.channels.len() < MAX_CHANNELS && self.paused.is_none() {
+            let near = match self.listener.accept() {
+                Ok((near, _)) => near,
+                Err(e) if is_passing(e.kind()) => break,
+                // The listener stays ready: its connection is still there.
+                Err(_) => {
+                    self.paused = Some(now + ACCEPT_PAUSE);
+                    break;
+                }
+            };
             if self.rfcomm.is_lost() {
                 if self.is_silent() {
                     continue;
@@ -152,7 +166,7 @@ impl Port {
 
     /// Adds the sockets that a turn waits for.
     pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
-        if self.channels.len() < MAX_CHANNELS {
+        if self.channels.len() < MAX_CHANNELS && self.paused.is_none() {
             fds.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
         }
         for channel in &self.channels {
