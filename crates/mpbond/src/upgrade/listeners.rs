@@ -99,8 +99,8 @@ impl Listeners {
         Ok(listener)
     }
 
-    /// The listener on the Unix socket at this path: that of the process before, whose file stays in
-    /// its place, or a new one.
+    /// The listener on the Unix socket at this path: that of the process before, whose file stays
+    /// in its place, or a new one.
     ///
     /// # Errors
     /// It cannot be opened.

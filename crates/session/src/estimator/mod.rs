@@ -18,8 +18,8 @@ use crate::{BufferDelay, FeedbackRule};
 use average::Average;
 use carried::Carried;
 
-/// The near hop as the kernel sees it now. A socket without TCP_INFO has an assumed round-trip time,
-/// and a window that follows from it and the rate.
+/// The near hop as the kernel sees it now. A socket without TCP_INFO has an assumed round-trip
+/// time, and a window that follows from it and the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PathInfo {
     /// Congestion window in bytes.
