@@ -135,10 +135,11 @@ fn bytes_arrive_whole_over_emulated_bluetooth_that_is_lost_and_comes_back() {
     };
     for d in [down, up, lost] {
         assert!(d.sha256_ok, "{d:?}");
-        assert!(d.subflows.iter().all(|s| s.name == "phone"), "{d:?}");
+        let names: Vec<_> = d.subflows.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["phone"], "{d:?}");
     }
-    // Nothing passes from 0.5 to 1 s.
-    assert!(lost.longest_stall_s > 0.4, "{lost:?}");
+    // The link takes 1.2 s for it, and carries nothing from 0.5 to 3 s.
+    assert!(lost.seconds > 3.0, "{lost:?}");
 }
 
 /// Copies of missing bytes overtake the queue at the helper; behind it they would arrive after more
