@@ -1,9 +1,10 @@
 # What a person does with mpbond's source:
 #   make daemons         builds mpbond: all that a device or a server needs
-#   make release         builds mpbond and mpbond-lab, whole
+#   make release         builds mpbond, mpbond-console and mpbond-lab, whole
 #   make demo            three devices download together, in namespaces on this machine
 #   make demo-failover   the same while a helper dies and a link goes silent
 #   make test            all that has to pass before a change is taken
+#   make console-test    the page of mpbond console in Chromium, which it installs
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make simulate        random worlds with faults, on all cores: WORLDS=100000 FIRST=1
 #   make day             a day of a laptop and its helpers: DAYS=1000 SEED=1 HELPERS=0 JSON=FILE
@@ -37,7 +38,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day survey ablation peers fuzz deny bench footprint \
-	load soak upgrades quickstart-test advisories prepare install uninstall dist dist-check clean
+	load soak upgrades quickstart-test console-test advisories prepare install uninstall dist dist-check clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -61,9 +62,9 @@ daemons: prepare
 	@.ci/strip '$(DIST)' '$(MPBOND)'
 
 release: prepare
-	cargo build --release --locked -p mpbond -p mpbond-lab-cli
+	cargo build --release --locked -p mpbond -p mpbond-console -p mpbond-lab-cli
 	@touch '$(WHOLE)'
-	@.ci/strip '$(DIST)' '$(MPBOND)' '$(BUILT)/mpbond-lab'
+	@.ci/strip '$(DIST)' '$(MPBOND)' '$(BUILT)/mpbond-console' '$(BUILT)/mpbond-lab'
 
 # The demonstration does without the analysers, unless they have been built.
 demo-programs: prepare
@@ -105,6 +106,10 @@ upgrades: prepare
 quickstart-test: prepare
 	MPBOND_TEST_PACE=person MPBOND_TEST_REQUIRE=namespaces,root,curl,dpkg,systemd,idle \
 		cargo test -p mpbond --test it quickstart -- --nocapture
+
+console-test: prepare
+	@.ci/prepare-chromium
+	MPBOND_TEST_REQUIRE=chromium cargo test --locked -p mpbond-console
 
 simulate: prepare
 	@cargo run --quiet --release --locked -p mpbond-sim --example worlds -- \

@@ -1,4 +1,4 @@
-//! Command line behaviour that `mpbond` and `mpbond-lab` share.
+//! Command line behaviour that `mpbond`, `mpbond-console` and `mpbond-lab` share.
 //!
 //! - [`Failure`]: an error in one line, with an exit code.
 //! - [`LogArgs`]: the options `--log` and `--log-json`, and the start of logging.

@@ -57,6 +57,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
+    // A client of the daemons, which shares no code with them.
+    ("console", &["command"]),
     (
         "lab-cli",
         &[
@@ -88,7 +90,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 
 /// Programs: no crate's normal dependencies may have them but those of `fuzz`, which feeds hostile
 /// input to the daemons' parsers. The lab runs `mpbond` as users do.
-const PROGRAMS: [&str; 2] = ["mpbond", "lab-cli"];
+const PROGRAMS: [&str; 3] = ["mpbond", "console", "lab-cli"];
 
 /// No clock, no sockets, no async runtime.
 const PURE: [&str; 12] = [

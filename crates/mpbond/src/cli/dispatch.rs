@@ -1,4 +1,5 @@
-//! Subcommands of `mpbond-lab`: `mpbond` runs that program for them, as git does.
+//! Subcommands of `mpbond-console` and `mpbond-lab`: `mpbond` runs these programs for them, as git
+//! does.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -9,10 +10,10 @@ use std::process::Command;
 
 use mpbond_command::Failure;
 
-const PROGRAM: &str = "mpbond-lab";
-
 /// The subcommands, with their lines in `mpbond --help`.
-pub(crate) const SUBCOMMANDS: [(&str, &str); 9] = [
+pub(crate) const SUBCOMMANDS: [(&str, &str); 11] = [
+    ("console", "Show the traffic of a daemon in a browser"),
+    ("top", "Show the traffic of a daemon in the terminal"),
     (
         "lab",
         "Run experiments: hosts, links and daemons on this one machine",
@@ -39,7 +40,15 @@ pub(crate) const SUBCOMMANDS: [(&str, &str); 9] = [
     ("cpulog", "Log the processor's frequency and utilisation"),
 ];
 
-/// The subcommand of `mpbond-lab` in these arguments, if any. Options that both programs have, and
+/// The program of a subcommand.
+fn program_of(subcommand: &str) -> &'static str {
+    match subcommand {
+        "console" | "top" => "mpbond-console",
+        _ => "mpbond-lab",
+    }
+}
+
+/// The subcommand of another program in these arguments, if any. Options that both programs have, and
 /// `help`, may precede it.
 pub(crate) fn called(args: impl IntoIterator<Item = OsString>) -> Option<&'static str> {
     let mut args = args.into_iter().skip(1);
@@ -60,42 +69,50 @@ pub(crate) fn called(args: impl IntoIterator<Item = OsString>) -> Option<&'stati
 }
 
 /// Lines for the completion script of bash: arguments of the subcommands are completed by the
-/// script of `mpbond-lab`, if that is installed.
+/// script of their program, if that is installed.
 pub(crate) fn bash_completion() -> String {
-    let names = SUBCOMMANDS.map(|(name, _)| name).join("|");
+    let names_of = |program| {
+        let names = SUBCOMMANDS.iter().map(|(name, _)| *name);
+        let names = names.filter(|name| program_of(name) == program);
+        names.collect::<Vec<_>>().join("|")
+    };
+    let (console, lab) = (names_of("mpbond-console"), names_of("mpbond-lab"));
     format!(
         "
-# Arguments of these subcommands are completed by the script of mpbond-lab.
-_mpbond_or_lab() {{
+# Arguments of these subcommands are completed by the script of their program.
+_mpbond_or_other() {{
+    local program=
     case \"${{COMP_WORDS[1]}}\" in
-        {names})
-            if [[ ${{COMP_CWORD}} -gt 1 ]]; then
-                if ! declare -F _mpbond_lab >/dev/null && command -v mpbond-lab >/dev/null; then
-                    eval \"$(mpbond-lab completions bash)\"
-                fi
-                if declare -F _mpbond_lab >/dev/null; then
-                    _mpbond_lab \"$@\"
-                    return
-                fi
-            fi
-            ;;
+        {console}) program=mpbond-console ;;
+        {lab}) program=mpbond-lab ;;
     esac
+    if [[ -n $program && ${{COMP_CWORD}} -gt 1 ]]; then
+        local completer=_${{program/-/_}}
+        if ! declare -F $completer >/dev/null && command -v $program >/dev/null; then
+            eval \"$($program completions bash)\"
+        fi
+        if declare -F $completer >/dev/null; then
+            $completer \"$@\"
+            return
+        fi
+    fi
     _mpbond \"$@\"
 }}
-complete -F _mpbond_or_lab -o bashdefault -o default mpbond
+complete -F _mpbond_or_other -o bashdefault -o default mpbond
 "
     )
 }
 
-/// Replaces this process by `mpbond-lab` with the same arguments: the one beside this program, else
-/// the one in PATH. Returns only on failure.
+/// Replaces this process by the subcommand's program with the same arguments: the one beside this
+/// program, else the one in PATH. Returns only on failure.
 pub(crate) fn run(subcommand: &str) -> Result<Infallible, Failure> {
     let args: Vec<OsString> = std::env::args_os().collect();
     let folder = std::env::current_exe()
         .ok()
         .and_then(|own| own.parent().map(PathBuf::from));
-    let beside = folder.as_ref().map(|folder| folder.join(PROGRAM));
-    let programs = beside.into_iter().chain([PathBuf::from(PROGRAM)]);
+    let name = program_of(subcommand);
+    let beside = folder.as_ref().map(|folder| folder.join(name));
+    let programs = beside.into_iter().chain([PathBuf::from(name)]);
     for program in programs {
         let mut command = Command::new(&program);
         // Its usage lines and errors begin as people typed it.
@@ -112,7 +129,7 @@ pub(crate) fn run(subcommand: &str) -> Result<Infallible, Failure> {
     }
     let folder = folder.map_or_else(String::new, |f| format!("in {} nor ", f.display()));
     Err(Failure::input(format_args!(
-        "`mpbond {subcommand}` is part of mpbond-lab, which is neither {folder}in PATH: build it with \
+        "`mpbond {subcommand}` is part of {name}, which is neither {folder}in PATH: build it with \
          `make release` and install it with `make install`"
     )))
 }
@@ -132,6 +149,7 @@ mod tests {
         ] {
             assert_eq!(called(text), Some("lab"), "{text}");
         }
+        assert_eq!(called("mpbond top --once"), Some("top"));
         for text in [
             "mpbond",
             "mpbond primary",

@@ -65,11 +65,12 @@ Examples:
   mpbond primary --config primary.toml
   mpbond doctor primary               find errors, with their remedies
   mpbond status --watch               the traffic of every path, once a second
+  mpbond console --open               the traffic of every path, in a browser
   mpbond speed                        the speed of every path, and the bottleneck
   mpbond reload                       apply changed paths, helpers and limits
 
-`mpbond ROLE --help` shows a complete configuration for that role. Subcommands from `lab` on are part
-of the program mpbond-lab, which is built and installed beside this one.
+`mpbond ROLE --help` shows a complete configuration for that role. `console` and `top` are in the
+program mpbond-console, `lab` and those after it in mpbond-lab, installed beside this one.
 Exit codes: 0 all went well, 1 something failed, 2 wrong usage or configuration.";
 
 #[derive(Debug, Subcommand)]
@@ -99,7 +100,7 @@ Example:
     Man(ManArgs),
 }
 
-/// The command line for clap. Subcommands of `mpbond-lab` have only a name and a description here.
+/// The command line for clap. Subcommands of other programs have only a name and a description here.
 fn command() -> clap::Command {
     let others = dispatch::SUBCOMMANDS.map(|(name, about)| clap::Command::new(name).about(about));
     Cli::command().subcommands(others)

@@ -499,8 +499,10 @@ fn doctor_checks_every_role_that_has_a_configuration() {
     );
 }
 
-/// Subcommands that are listed and belong to `mpbond-lab`.
-const OF_THE_LAB: [&str; 9] = [
+/// Subcommands that are listed and belong to `mpbond-console` and `mpbond-lab`.
+const OF_OTHERS: [&str; 11] = [
+    "console",
+    "top",
     "lab",
     "link",
     "probe",
@@ -515,14 +517,14 @@ const OF_THE_LAB: [&str; 9] = [
 #[test]
 fn help_pages_and_completions_are_as_recorded() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
-    compare(MPBOND, &folder, &OF_THE_LAB);
+    compare(MPBOND, &folder, &OF_OTHERS);
 }
 
 /// Subcommands are handed to `mpbond-lab`: none is installed, one in PATH, one beside `mpbond`. All
 /// are links, since a program that has just been written may not be run by a process that forks in
 /// another thread.
 #[test]
-fn subcommands_of_the_lab_are_handed_on() {
+fn subcommands_of_other_programs_are_handed_on() {
     let temporary = env!("CARGO_TARGET_TMPDIR");
     let [own, elsewhere] = [0, 1].map(|_| tempfile::tempdir_in(temporary).unwrap());
     let program = own.path().join("mpbond");
@@ -544,6 +546,13 @@ fn subcommands_of_the_lab_are_handed_on() {
     );
     assert!(line.starts_with(&expected), "{line}");
 
+    let (code, line) = run(&["top"]);
+    assert_eq!(code, 2, "{line}");
+    assert!(
+        line.contains("`mpbond top` is part of mpbond-console, "),
+        "{line}"
+    );
+
     // Every argument as it was typed.
     let args = ["--log", "debug", "trace", "query", "a  b", "--help"];
     symlink("/bin/echo", elsewhere.path().join("mpbond-lab")).unwrap();
@@ -558,7 +567,7 @@ fn completed(words: &[&str], with_lab: bool) -> String {
     let lab = "mpbond-lab() { echo '_mpbond_lab() { COMPREPLY=(--of-the-lab \"$1\"); }'; }";
     let script = format!(
         "{}\n{}\nCOMP_WORDS=({}) COMP_CWORD={}\n\
-         _mpbond_or_lab mpbond \"${{COMP_WORDS[COMP_CWORD]}}\" \"\"\necho \"${{COMPREPLY[@]}}\"",
+         _mpbond_or_other mpbond \"${{COMP_WORDS[COMP_CWORD]}}\" \"\"\necho \"${{COMPREPLY[@]}}\"",
         ok(&["completions", "bash"]),
         if with_lab { lab } else { "" },
         words.join(" "),
@@ -587,9 +596,9 @@ fn bash_completes_subcommands_of_the_lab_by_its_script() {
 }
 
 #[test]
-fn the_first_help_lists_subcommands_of_the_lab() {
+fn the_first_help_lists_subcommands_of_other_programs() {
     let help = ok(&["--help"]);
-    for name in OF_THE_LAB {
+    for name in OF_OTHERS {
         let start = format!("  {name} ");
         let listed = help.lines().any(|l| l.starts_with(&start));
         assert!(listed, "{name} is missing in\n{help}");

@@ -22,6 +22,9 @@ _mpbond() {
             mpbond,completions)
                 cmd="mpbond__subcmd__completions"
                 ;;
+            mpbond,console)
+                cmd="mpbond__subcmd__console"
+                ;;
             mpbond,cpulog)
                 cmd="mpbond__subcmd__cpulog"
                 ;;
@@ -82,6 +85,9 @@ _mpbond() {
             mpbond,status)
                 cmd="mpbond__subcmd__status"
                 ;;
+            mpbond,top)
+                cmd="mpbond__subcmd__top"
+                ;;
             mpbond,trace)
                 cmd="mpbond__subcmd__trace"
                 ;;
@@ -102,6 +108,9 @@ _mpbond() {
                 ;;
             mpbond__subcmd__help,completions)
                 cmd="mpbond__subcmd__help__subcmd__completions"
+                ;;
+            mpbond__subcmd__help,console)
+                cmd="mpbond__subcmd__help__subcmd__console"
                 ;;
             mpbond__subcmd__help,cpulog)
                 cmd="mpbond__subcmd__help__subcmd__cpulog"
@@ -163,6 +172,9 @@ _mpbond() {
             mpbond__subcmd__help,status)
                 cmd="mpbond__subcmd__help__subcmd__status"
                 ;;
+            mpbond__subcmd__help,top)
+                cmd="mpbond__subcmd__help__subcmd__top"
+                ;;
             mpbond__subcmd__help,trace)
                 cmd="mpbond__subcmd__help__subcmd__trace"
                 ;;
@@ -215,7 +227,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload doctor speed id pair trust untrust policy kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload doctor speed id pair trust untrust policy kill-switch upgrade completions man console top lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -252,6 +264,24 @@ _mpbond() {
             ;;
         mpbond__subcmd__completions)
             opts="-h -V --log --log-json --help --version bash elvish fish powershell zsh"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__console)
+            opts="-h -V --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -331,7 +361,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="setup primary helper proxy status reload doctor speed id pair trust untrust policy kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy status reload doctor speed id pair trust untrust policy kill-switch upgrade completions man console top lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -359,6 +389,20 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help__subcmd__completions)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__console)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -667,6 +711,20 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__top)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1318,6 +1376,24 @@ _mpbond() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mpbond__subcmd__top)
+            opts="-h -V --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mpbond__subcmd__trace)
             opts="-h -V --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1453,21 +1529,23 @@ else
     complete -F _mpbond -o bashdefault -o default mpbond
 fi
 
-# Arguments of these subcommands are completed by the script of mpbond-lab.
-_mpbond_or_lab() {
+# Arguments of these subcommands are completed by the script of their program.
+_mpbond_or_other() {
+    local program=
     case "${COMP_WORDS[1]}" in
-        lab|link|probe|probe-server|traffic|capture|trace|energy|cpulog)
-            if [[ ${COMP_CWORD} -gt 1 ]]; then
-                if ! declare -F _mpbond_lab >/dev/null && command -v mpbond-lab >/dev/null; then
-                    eval "$(mpbond-lab completions bash)"
-                fi
-                if declare -F _mpbond_lab >/dev/null; then
-                    _mpbond_lab "$@"
-                    return
-                fi
-            fi
-            ;;
+        console|top) program=mpbond-console ;;
+        lab|link|probe|probe-server|traffic|capture|trace|energy|cpulog) program=mpbond-lab ;;
     esac
+    if [[ -n $program && ${COMP_CWORD} -gt 1 ]]; then
+        local completer=_${program/-/_}
+        if ! declare -F $completer >/dev/null && command -v $program >/dev/null; then
+            eval "$($program completions bash)"
+        fi
+        if declare -F $completer >/dev/null; then
+            $completer "$@"
+            return
+        fi
+    fi
     _mpbond "$@"
 }
-complete -F _mpbond_or_lab -o bashdefault -o default mpbond
+complete -F _mpbond_or_other -o bashdefault -o default mpbond

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::pipe::Pipe;
 
-/// A page, in a browser of its own without a network.
+/// A page, in a browser of its own.
 #[derive(Debug)]
 pub struct Page {
     pipe: Pipe,
     session: String,
-    /// Address that was opened, and the number of events before.
+    /// Begin of the addresses that the page may ask for, and the number of events before.
     opened: (String, usize),
 }
 
@@ -30,12 +30,20 @@ const KEYS: [(&str, u32); 9] = [
 ];
 
 impl Page {
-    /// An empty page; `folder` is for the browser's own files.
+    /// An empty page without a network; `folder` is for the browser's own files.
     ///
     /// # Panics
     /// When the browser does not start.
     pub fn new(folder: &Path) -> Self {
-        let mut pipe = Pipe::open(folder);
+        Self::of(Pipe::open(folder, false))
+    }
+
+    /// As [`Page::new`], with the network of the test.
+    pub fn with_network(folder: &Path) -> Self {
+        Self::of(Pipe::open(folder, true))
+    }
+
+    fn of(mut pipe: Pipe) -> Self {
         let target = pipe.call("", "Target.createTarget", json!({ "url": "about:blank" }));
         let target = json!({ "targetId": target["targetId"], "flatten": true });
         let session = pipe.call("", "Target.attachToTarget", target);
@@ -68,8 +76,18 @@ impl Page {
     /// Opens a file, and waits until it is loaded.
     pub fn open(&mut self, file: &Path) {
         let address = format!("file://{}", file.display());
+        self.go(&address, &address);
+    }
+
+    /// Opens a page of a server, and waits until it is loaded. It may ask for whatever is at
+    /// addresses that begin with `origin`.
+    pub fn open_address(&mut self, origin: &str, rest: &str) {
+        self.go(&format!("{origin}{rest}"), origin);
+    }
+
+    fn go(&mut self, address: &str, allowed: &str) {
         let since = self.pipe.events.len();
-        self.opened = (address.clone(), since);
+        self.opened = (allowed.to_owned(), since);
         let answer = self.call("Page.navigate", json!({ "url": address }));
         assert!(answer["errorText"].is_null(), "{address}: {answer}");
         self.pipe.wait_for("Page.loadEventFired", since);
@@ -194,11 +212,12 @@ impl Page {
         self.eval(&waiting);
     }
 
-    /// Errors and warnings on the console, exceptions, and requests for anything but the page.
+    /// Errors and warnings on the console, exceptions, and requests for anything else than
+    /// the page may ask for.
     pub fn faults(&mut self) -> Vec<String> {
         // What has happened has arrived before this answer.
         self.eval("new Promise(done => requestAnimationFrame(() => done(true)))");
-        let (address, since) = &self.opened;
+        let (allowed, since) = &self.opened;
         let events = self.pipe.events[*since..].iter();
         let text = |v: &Value| v.to_string();
         let faults = events.filter_map(|event| {
@@ -209,7 +228,7 @@ impl Page {
                 "Runtime.consoleAPICalled" => Some(text(&params["args"])),
                 "Network.requestWillBeSent" => {
                     let asked = params["request"]["url"].as_str()?;
-                    (asked != address).then(|| format!("a request: {asked}"))
+                    (!asked.starts_with(allowed)).then(|| format!("a request: {asked}"))
                 }
                 _ => None,
             }
@@ -220,7 +239,17 @@ impl Page {
     /// Writes what the page shows, from its top to its end, as PNG.
     pub fn save_picture(&mut self, file: &Path) {
         let size = self.call("Page.getLayoutMetrics", json!({}));
-        let size = &size["cssContentSize"];
+        self.save_part(file, &size["cssContentSize"]);
+    }
+
+    /// Writes the top of the page as PNG, so many pixels high.
+    pub fn save_top(&mut self, file: &Path, height: u32) {
+        let size = self.call("Page.getLayoutMetrics", json!({}));
+        let width = &size["cssLayoutViewport"]["clientWidth"];
+        self.save_part(file, &json!({ "width": width, "height": height }));
+    }
+
+    fn save_part(&mut self, file: &Path, size: &Value) {
         let clip = json!({
             "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1,
         });

@@ -15,15 +15,16 @@ use super::Chromium;
 /// Time for an answer, which takes some milliseconds on an idle machine.
 const WITHIN: Duration = Duration::from_secs(180);
 
-/// Gives the browser its pipes, descriptors 3 and 4, and runs it without a network.
-const COMMAND: [&str; 6] = [
-    "unshare",
-    "-Urn",
+/// Gives the browser its pipes, descriptors 3 and 4.
+const COMMAND: [&str; 4] = [
     "sh",
     "-c",
     "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null",
     "sh",
 ];
+
+/// Runs it without a network.
+const APART: [&str; 2] = ["unshare", "-Urn"];
 
 /// A browser that answers.
 #[derive(Debug)]
@@ -38,10 +39,11 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Starts a browser with profile and log in `folder`.
-    pub fn open(folder: &Path) -> Self {
+    /// Starts a browser with profile and log in `folder`, without a network or with the test's own.
+    pub fn open(folder: &Path, has_network: bool) -> Self {
+        let apart = if has_network { &[][..] } else { &APART };
         let mut browser = Chromium::spawn(
-            &COMMAND,
+            &[apart, &COMMAND].concat(),
             folder,
             ["--remote-debugging-pipe", "about:blank"],
             |command, _| {

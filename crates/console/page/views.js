@@ -1,0 +1,336 @@
+// The views: each shows a part of the last answer. Names come from other devices: they are only ever
+// set as text.
+
+import { colour, tone } from './chart.js';
+import { bytes, count, milliseconds, percent, rate, shortId, span } from './text.js';
+
+const EVENTS_SHOWN = 30;
+const at = (id) => document.getElementById(id);
+
+/** Sets a text where it differs: what is selected or read aloud is left alone. */
+function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function make(name, kind, ...children) {
+  const made = document.createElement(name);
+  if (kind) made.className = kind;
+  made.append(...children);
+  return made;
+}
+
+/** Has `parent` contain one element for each item, in order; known ones stay the same elements. */
+function each(parent, items, key, create, update) {
+  const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  items.forEach((item, i) => {
+    const id = key(item, i);
+    let child = known.get(id);
+    known.delete(id);
+    if (!child) {
+      child = create(item);
+      child.dataset.key = id;
+    }
+    if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null);
+    update(child, item);
+  });
+  known.forEach((child) => child.remove());
+}
+
+const STATES = {
+  up: ['up', 'good'],
+  backup: ['backup', 'good'],
+  express: ['express', 'good'],
+  joining: ['joining', 'doubtful'],
+  connecting: ['connecting', 'doubtful'],
+  waiting: ['waiting', 'quiet'],
+  retiring: ['retiring', 'quiet'],
+  away: ['away', 'quiet'],
+  'potentially-failed': ['no answer', 'doubtful'],
+  down: ['down', 'bad'],
+  lost: ['lost', 'bad'],
+};
+
+function pill(element, state) {
+  const [text, mood] = STATES[state] ?? [state, 'quiet'];
+  put(element, text);
+  element.dataset.tone = mood;
+}
+
+export function live(text, mood) {
+  put(at('live'), text);
+  at('live').dataset.tone = mood;
+}
+
+export function banner(sentence) {
+  put(at('banner'), sentence ?? '');
+  at('banner').hidden = !sentence;
+}
+
+export function show(state) {
+  const { frame } = state;
+  put(at('role'), frame.daemon.role);
+  document.title = `${frame.daemon.role} – mpbond`;
+  totals(frame);
+  paths(frame);
+  events(state);
+  streams(state);
+  devices(frame);
+  rules(frame);
+  notes(frame);
+}
+
+function totals({ total, streams: { open } }) {
+  put(at('total-down'), rate(total?.down));
+  put(at('total-up'), rate(total?.up));
+  put(at('open'), open.toLocaleString('en'));
+}
+
+const NO_PATHS = {
+  primary: 'No path is configured.',
+  helper: 'No primary has used this helper since it was started.',
+  proxy: 'No primary is connected.',
+};
+
+function paths(frame) {
+  put(at('paths-title'), frame.daemon.role === 'helper' ? 'Primaries' : 'Paths');
+  at('paths-none').hidden = frame.paths.length > 0;
+  put(at('paths-none'), NO_PATHS[frame.daemon.role] ?? '');
+  const severalPeers = new Set(frame.paths.map((p) => p.peer)).size > 1;
+  each(at('paths'), frame.paths, (p) => `${p.peer}/${p.name}`, makePath, (element, path) => {
+    const fields = element.fields;
+    fields.swatch.className = `swatch ${colour(path.slot)}`;
+    put(fields.name, path.name);
+    const peer = severalPeers && path.kind !== 'primary' ? `of ${shortId(path.peer)}` : '';
+    put(fields.kind, peer || (path.kind === 'helper' ? 'helper' : ''));
+    pill(fields.state, path.state);
+    put(fields.down, rate(path.rate?.down));
+    put(fields.up, rate(path.rate?.up));
+    put(fields.rtt, path.rtt_ms == null ? '–' : milliseconds(path.rtt_ms));
+    const sum = path.down_bytes == null ? null : path.down_bytes + path.up_bytes;
+    put(fields.bytes, sum == null ? '–' : bytes(sum));
+    const share = path.share ?? 0;
+    fields.fill.style.width = `${share * 100}%`;
+    fields.fill.className = `fill ${colour(path.slot)}`;
+    put(fields.share, path.share == null ? '–' : percent(path.share));
+    put(fields.error, path.error ?? '');
+    fields.error.hidden = !path.error;
+  });
+}
+
+function makePath() {
+  const element = make('li', 'path');
+  const fields = {};
+  const field = (name, tag, kind) => (fields[name] = make(tag, kind));
+  const pair = (label, name, long) => {
+    const term = make('dt', '', label);
+    if (long) term.setAttribute('aria-label', long);
+    return make('div', '', term, field(name, 'dd'));
+  };
+  const fill = field('fill', 'span', 'fill');
+  const meter = make('span', 'meter', fill);
+  meter.setAttribute('aria-hidden', 'true');
+  element.append(
+    make('div', 'head', field('swatch', 'span'), field('name', 'span', 'name'),
+      field('kind', 'span', 'kind'), field('state', 'span', 'pill')),
+    make('dl', 'facts', pair('↓', 'down', 'download'), pair('↑', 'up', 'upload'),
+      pair('RTT', 'rtt', 'round-trip time'), pair('Total', 'bytes')),
+    make('div', 'share', meter, make('span', 'share-text', field('share', 'span'),
+      make('span', 'away', ' of the bytes of the last five minutes'))),
+    field('error', 'p', 'error'),
+  );
+  element.fields = fields;
+  return element;
+}
+
+function events(state) {
+  const last = state.events.slice(-EVENTS_SHOWN).reverse();
+  at('events-none').hidden = last.length > 0;
+  const create = (event) => {
+    const [time, text] = [make('time'), make('span')];
+    text.textContent = event.text;
+    const element = make('li', tone(event.kind), time, text);
+    element.time = time;
+    return element;
+  };
+  each(at('events'), last, (e) => String(e.id), create, (element, event) => {
+    // Only rising minutes: a text that changes each second draws the eye.
+    const ago = state.t - event.t;
+    put(element.time, ago < 60 ? 'now' : `${span(Math.floor(ago / 60) * 60).replace(' 0 s', '')} ago`);
+  });
+}
+
+function streams({ frame, owner }) {
+  const { groups, more, withheld, open } = frame.streams;
+  const table = at('streams-table');
+  table.parentElement.hidden = groups.length === 0;
+  put(at('streams-count'), count(open, 'open', 'open'));
+  let none = '';
+  if (withheld) {
+    none = `Destinations are shown to root${owner && owner !== 'root' ? ` and ${owner}` : ''}: run mpbond console as one of them.`;
+  } else if (frame.daemon.role === 'helper') {
+    none = 'A helper forwards encrypted bytes: it knows no streams.';
+  } else if (groups.length === 0) {
+    none = 'No application has opened a connection.';
+  } else if (more > 0) {
+    none = `and ${count(more, 'more destination', 'more destinations')}`;
+  }
+  put(at('streams-none'), none);
+  at('streams-none').hidden = !none;
+  const slots = new Map(frame.paths.map((p) => [p.name, p.slot]));
+  each(at('streams-rows'), groups, (g) => `${g.class} ${g.destination}`, makeStream, (row, group) => {
+    const cells = row.fields;
+    row.classList.toggle('over', group.open === 0);
+    put(cells.destination, group.destination);
+    put(cells.class, group.class);
+    put(cells.open, String(group.open));
+    put(cells.down, group.open ? rate(group.rate.down) : '');
+    put(cells.up, group.open ? rate(group.rate.up) : '');
+    const sum = group.down_bytes + group.up_bytes;
+    put(cells.bytes, bytes(sum));
+    const carried = group.paths.reduce((total, p) => total + p[1], 0);
+    const shown = carried ? group.paths.filter((p) => p[1] > 0) : [];
+    each(cells.meter, shown, (p) => p[0], () => make('span'), (part, [name, own]) => {
+      part.className = `fill ${colour(slots.get(name) ?? 0)}`;
+      part.style.width = `${(own / carried) * 100}%`;
+    });
+    put(cells.shares, shown.map(([name, own]) => `${name} ${percent(own / carried)}`).join(', '));
+  });
+}
+
+function makeStream() {
+  const row = make('tr');
+  row.setAttribute('role', 'row');
+  row.fields = {};
+  for (const name of ['destination', 'class', 'open', 'down', 'up', 'bytes', 'path']) {
+    const cell = make('td', `cell-${name}`);
+    cell.setAttribute('role', 'cell');
+    row.append(cell);
+    row.fields[name] = cell;
+  }
+  const meter = make('span', 'meter');
+  meter.setAttribute('aria-hidden', 'true');
+  row.fields.meter = meter;
+  row.fields.shares = make('span', 'shares');
+  row.fields.path.append(meter, row.fields.shares);
+  return row;
+}
+
+/** Cards: this device, its peers, helpers, and what is used up. */
+function devices(frame) {
+  const { daemon } = frame;
+  const cards = [];
+  const add = (key, title, state, facts, ring) => cards.push({ key, title, state, facts, ring });
+  add('this', 'This device', '', [
+    ['Role', daemon.role],
+    ['Id', daemon.device],
+    ['Up', span(daemon.uptime_s)],
+  ]);
+  for (const path of frame.paths.filter((p) => p.kind === 'helper' && daemon.role === 'primary')) {
+    const facts = [['Role', 'helper']];
+    if (path.pad_ms != null) facts.push(['Pipe-aware delay', milliseconds(path.pad_ms)]);
+    facts.push(['Waits there', bytes(path.waiting_bytes)]);
+    if (path.error) facts.push(['Problem', path.error]);
+    add(`helper ${path.name}`, path.name, path.state, facts);
+  }
+  for (const path of frame.paths.filter((p) => p.kind === 'primary')) {
+    add(`primary ${path.peer}`, `Primary ${shortId(path.peer)}`, path.state, [
+      ['Id', path.peer],
+      ['Waits here', bytes(path.waiting_bytes)],
+    ]);
+  }
+  frame.sessions.forEach((session, i) => {
+    const title = daemon.role === 'primary' ? 'Proxy' : `Primary ${shortId(session.peer)}`;
+    add(`session ${i} ${session.peer}`, title, session.state, [
+      ['Id', session.peer],
+      ['Open streams', session.streams_open.toLocaleString('en')],
+      ['Scheduler', session.scheduler],
+    ]);
+  });
+  const gauge = (key, title, value) => {
+    if (!value) return;
+    const facts = [['Used', bytes(value.used_bytes)]];
+    if (value.month) facts.unshift(['Month', `${value.month} (UTC)`]);
+    facts.push(['Limit', value.max_bytes == null ? 'none' : bytes(value.max_bytes)]);
+    const ring = value.max_bytes ? value.used_bytes / value.max_bytes : null;
+    add(key, title, '', facts, ring);
+  };
+  gauge('budget', 'Monthly budget', frame.budget);
+  gauge('memory', 'Memory of sessions', frame.memory);
+  each(at('device-cards'), cards, (c) => c.key, makeDevice, (element, card) => {
+    const { title, state, facts, ring, arc, ringText } = element.fields;
+    put(title, card.title);
+    state.hidden = !card.state;
+    pill(state, card.state);
+    each(facts, card.facts, (f) => f[0], ([label]) => make('div', '', make('dt', '', label), make('dd', label === 'Id' ? 'id' : '')),
+      (pair, [, text]) => put(pair.lastChild, text));
+    ring.toggleAttribute('hidden', card.ring == null);
+    if (card.ring != null) {
+      const share = Math.min(1, card.ring);
+      arc.setAttribute('stroke-dasharray', `${share * 100} 100`);
+      ring.dataset.tone = share < 0.75 ? 'good' : share < 1 ? 'doubtful' : 'bad';
+      put(ringText, percent(card.ring));
+      ring.setAttribute('aria-label', `${percent(card.ring)} used`);
+    }
+  });
+}
+
+function makeDevice() {
+  const fields = { title: make('h3'), state: make('span', 'pill'), facts: make('dl', 'pairs') };
+  const svg = (name, attributes, parent) => {
+    const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    parent?.append(made);
+    return made;
+  };
+  fields.ring = svg('svg', { viewBox: '0 0 40 40', class: 'ring', role: 'img' });
+  // A circumference of 100.
+  const circle = { cx: 20, cy: 20, r: 15.9155, fill: 'none', 'stroke-width': 5 };
+  svg('circle', { ...circle, class: 'track' }, fields.ring);
+  fields.arc = svg('circle', { ...circle, class: 'arc', transform: 'rotate(-90 20 20)' }, fields.ring);
+  fields.ringText = svg('text', { x: 20, y: 22.5, 'text-anchor': 'middle' }, fields.ring);
+  const element = make('li', 'card', make('div', 'head', fields.title, fields.state),
+    make('div', 'body', fields.facts, fields.ring));
+  element.fields = fields;
+  return element;
+}
+
+function rules(frame) {
+  const list = frame.rules.map((r) => ({ ...r }));
+  if (frame.default_flows_total != null) {
+    list.push({ name: 'no rule', line: 0, flows_total: frame.default_flows_total });
+  }
+  at('rules').hidden = list.length === 0;
+  at('rules-link').hidden = list.length === 0;
+  const most = Math.max(1, ...list.map((r) => r.flows_total));
+  const create = () => {
+    const fields = { name: make('span', 'name'), line: make('span', 'kind'),
+      hits: make('span', 'hits'), fill: make('span', 'fill c0') };
+    const meter = make('span', 'meter', fields.fill);
+    meter.setAttribute('aria-hidden', 'true');
+    const element = make('li', '', fields.name, fields.line, meter, fields.hits);
+    element.fields = fields;
+    return element;
+  };
+  each(at('rules-list'), list, (r, i) => `${i} ${r.name}`, create, (element, rule) => {
+    const { name, line, hits, fill } = element.fields;
+    element.classList.toggle('rest', rule.line === 0);
+    put(name, rule.name);
+    put(line, rule.line ? `line ${rule.line}` : '');
+    put(hits, count(rule.flows_total, 'connection', 'connections'));
+    fill.style.width = `${(rule.flows_total / most) * 100}%`;
+  });
+}
+
+function notes(frame) {
+  const list = frame.notes.map((text) => ({ text }));
+  if (frame.needs_restart.length) {
+    list.unshift({ text: `These settings have changed, and apply at the next start: ${frame.needs_restart.join(', ')}` });
+  }
+  at('notes-none').hidden = list.length > 0;
+  each(at('notes-list'), list, (n, i) => `${i} ${n.text}`, (n) => {
+    const element = make('li');
+    element.textContent = n.text;
+    return element;
+  }, () => {});
+  put(at('about'), `mpbond ${frame.daemon.version}, process ${frame.daemon.process}`);
+}

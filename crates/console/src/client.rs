@@ -1,0 +1,205 @@
+//! Client of a daemon's status socket.
+
+use std::io::{self, ErrorKind, Read as _};
+use std::net::Shutdown;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use mpbond_command::Failure;
+use nix::unistd::{Gid, Group, Uid, User, geteuid};
+
+use crate::status::Status;
+
+/// Maximum size of an answer.
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
+
+/// Time limit of an answer, which takes a few milliseconds.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// Which daemon to ask.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DaemonArgs {
+    /// Role of the daemon; otherwise the first that runs here.
+    #[arg(long, value_enum, conflicts_with = "socket")]
+    role: Option<Role>,
+    /// Ask at this socket (`status_socket` in the configuration).
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
+}
+
+/// Role of a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Role {
+    /// The device with the applications.
+    Primary,
+    /// A device that lends its link.
+    Helper,
+    /// The end point in the network.
+    Proxy,
+}
+
+impl Role {
+    const ALL: [Self; 3] = [Self::Primary, Self::Helper, Self::Proxy];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Helper => "helper",
+            Self::Proxy => "proxy",
+        }
+    }
+
+    /// Places of the socket, as the daemons choose them: this user's, the system's.
+    fn sockets(self) -> Vec<PathBuf> {
+        let role = self.name();
+        let system = PathBuf::from(format!("/run/mpbond/{role}.sock"));
+        if geteuid().is_root() {
+            return vec![system];
+        }
+        let folder = |variable| {
+            let folder = std::env::var_os(variable).map(PathBuf::from);
+            folder.filter(|folder: &PathBuf| folder.is_absolute())
+        };
+        let of_config = || {
+            let home = || folder("HOME").map(|home| home.join(".config"));
+            let config = folder("XDG_CONFIG_HOME").or_else(home)?;
+            Some(config.join(format!("mpbond/{role}.sock")))
+        };
+        let of_user = match folder("XDG_RUNTIME_DIR") {
+            Some(folder) => Some(folder.join(format!("mpbond-{role}.sock"))),
+            None => of_config(),
+        };
+        of_user.into_iter().chain([system]).collect()
+    }
+}
+
+/// A daemon that has answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    socket: PathBuf,
+}
+
+impl DaemonArgs {
+    /// The daemon that these options name, with its first answer.
+    ///
+    /// # Errors
+    /// None answers.
+    pub fn find(&self) -> Result<(Client, Status), Failure> {
+        if let Some(socket) = &self.socket {
+            let client = Client {
+                socket: socket.clone(),
+            };
+            let status = client.ask().map_err(Failure::run)?;
+            return Ok((client, status));
+        }
+        let roles: &[Role] = match &self.role {
+            Some(role) => std::slice::from_ref(role),
+            None => &Role::ALL,
+        };
+        let mut tried = Vec::new();
+        for socket in roles.iter().flat_map(|role| role.sockets()) {
+            match request(&socket) {
+                Ok(status) => return Ok((Client { socket }, status)),
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    tried.push(socket.display().to_string());
+                }
+                Err(e) => tried.push(reason(&socket, &e)),
+            }
+        }
+        Err(Failure::run(format_args!(
+            "no daemon answers here (tried {}): is one running? With `status_socket` in its \
+             configuration, use --socket",
+            tried.join(", ")
+        )))
+    }
+}
+
+impl Client {
+    /// Asks for the status.
+    ///
+    /// # Errors
+    /// Nothing answers, in one line.
+    pub fn ask(&self) -> Result<Status, String> {
+        request(&self.socket).map_err(|e| reason(&self.socket, &e))
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The user whose processes see the destinations of streams, beside root.
+    pub fn owner(&self) -> Option<String> {
+        let meta = std::fs::metadata(&self.socket).ok()?;
+        Some(user(meta.uid()))
+    }
+}
+
+fn request(socket: &Path) -> io::Result<Status> {
+    let deadline = Instant::now() + WITHIN;
+    let mut stream = UnixStream::connect(socket)?;
+    // An empty request: the status.
+    stream.shutdown(Shutdown::Write)?;
+    let mut text = Vec::new();
+    let mut block = vec![0; 64 << 10];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut block) {
+            Ok(0) => break,
+            Ok(octets) => text.extend_from_slice(&block[..octets]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+        if text.len() as u64 > MAX_ANSWER_BYTES {
+            return Err(io::Error::other("its answer is longer than 16 MiB"));
+        }
+    }
+    if text.is_empty() {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Status::read(&text).map_err(|e| io::Error::other(format!("not the status of a daemon: {e}")))
+}
+
+/// The error in one line, with its remedy.
+fn reason(socket: &Path, e: &io::Error) -> String {
+    let why = match e.kind() {
+        ErrorKind::NotFound => "there is no such socket: is the daemon running?".to_owned(),
+        ErrorKind::ConnectionRefused => "nobody listens there: the daemon has ended".to_owned(),
+        ErrorKind::PermissionDenied => permission_denied(socket),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("no answer within {} s", WITHIN.as_secs())
+        }
+        ErrorKind::UnexpectedEof => "the daemon closes the connection without an answer".to_owned(),
+        _ => e.to_string(),
+    };
+    format!("{}: {why}", socket.display())
+}
+
+/// Who may use the socket: the owner of the first folder or socket that can be looked at.
+fn permission_denied(socket: &Path) -> String {
+    let meta = socket.ancestors().find_map(|at| std::fs::metadata(at).ok());
+    meta.map_or_else(
+        || "permission denied".to_owned(),
+        |meta| {
+            let group = Group::from_gid(Gid::from_raw(meta.gid()));
+            let group = group.ok().flatten().map(|g| g.name);
+            let group = group.unwrap_or_else(|| meta.gid().to_string());
+            format!(
+                "permission denied: it is for root, user {} and group {group}",
+                user(meta.uid())
+            )
+        },
+    )
+}
+
+fn user(id: u32) -> String {
+    let user = User::from_uid(Uid::from_raw(id)).ok().flatten();
+    user.map_or_else(|| id.to_string(), |user| user.name)
+}

@@ -1,0 +1,198 @@
+//! What the console and `top` show: rates from counters, ten minutes of history, and events, all
+//! found by comparing a daemon's answers. It has no clock: instants are parameters, in seconds since
+//! an origin of the caller.
+
+mod events;
+mod frame;
+mod paths;
+mod rates;
+mod streams;
+
+pub(crate) use events::{Event, Kind};
+pub(crate) use frame::{Frame, PathRow};
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use crate::status::Status;
+use events::Events;
+use rates::Rates;
+use streams::StreamRates;
+
+/// History that is kept, in seconds.
+pub(crate) const HISTORY_S: f64 = 600.0;
+
+/// The shares of paths are those of this last span, in seconds.
+const SHARE_S: f64 = 300.0;
+
+/// Longest time between two answers of which rates are the difference: over more, an average would
+/// be shown as if it had been measured.
+const LONGEST_S: f64 = 5.0;
+
+/// Maximum number of samples: more answers than one a second are not asked for.
+const MAX_SAMPLES: usize = 1200;
+
+/// Rates of all paths in the time between two answers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Sample {
+    /// When it ended.
+    pub t: f64,
+    /// How long it was.
+    pub span: f64,
+    /// Rates by slot; slots without bytes are left out.
+    pub rates: Vec<SlotRate>,
+}
+
+/// Rate of a path; serialised as `[slot, down, up]`, in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct SlotRate(pub usize, pub f64, pub f64);
+
+/// State of everything that is shown.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    before: Option<Before>,
+    rates: Rates,
+    streams: StreamRates,
+    events: Events,
+    samples: VecDeque<Sample>,
+    frame: Option<Frame>,
+    /// Why the daemon does not answer, since when.
+    lost: Option<(f64, String)>,
+}
+
+/// The last answer, as far as the next one is compared with it.
+#[derive(Debug)]
+struct Before {
+    t: f64,
+    process: u32,
+    uptime_s: f64,
+    paths: Vec<paths::Path>,
+}
+
+/// What an answer has added.
+#[derive(Debug)]
+pub(crate) struct Added<'a> {
+    /// The new sample, if there is one.
+    pub sample: Option<&'a Sample>,
+    /// New events.
+    pub events: Vec<Event>,
+    /// Everything else.
+    pub frame: &'a Frame,
+}
+
+impl Model {
+    /// Takes the answer of the daemon at `t`.
+    pub fn take(&mut self, t: f64, status: Status) -> Added<'_> {
+        let since = self.events.next_id();
+        if self.lost.take().is_some() {
+            self.events
+                .add(t, Kind::DaemonBack, "", "the daemon answers again");
+        }
+        let now = paths::of(&status);
+        let mut span = None;
+        if let Some(before) = &self.before {
+            let is_same = before.process == status.process && before.uptime_s <= status.uptime_s;
+            if !is_same {
+                let text = "the daemon was started again: its counters begin at zero";
+                self.events.add(t, Kind::DaemonRestarted, "", text);
+                self.rates.forget();
+                self.streams.forget();
+            } else {
+                // By the daemon's clock: an answer may be older than its arrival.
+                let passed = status.uptime_s - before.uptime_s;
+                if passed > LONGEST_S || t - before.t > LONGEST_S {
+                    self.rates.forget();
+                    self.streams.forget();
+                } else {
+                    self.events.compare(t, &status.role, &before.paths, &now);
+                }
+                span = (passed > 0.0).then_some(passed);
+            }
+        }
+        let is_new = span.is_some() || self.rates.is_empty();
+        let mut added = false;
+        if is_new {
+            let rates = self.rates.take(&now, span);
+            self.streams.take(&status, span);
+            if let (Some(span), Some(rates)) = (span, rates) {
+                self.samples.push_back(Sample { t, span, rates });
+                added = true;
+            }
+        }
+        let is_old = |s: &Sample| s.t < t - HISTORY_S;
+        while self.samples.len() > MAX_SAMPLES || self.samples.front().is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+        let shares = self.shares(t);
+        let streams = self.streams.view(&status);
+        let frame = Frame::of(t, &status, &now, &self.rates, &shares, streams);
+        self.before = Some(Before {
+            t,
+            process: status.process,
+            uptime_s: status.uptime_s,
+            paths: now,
+        });
+        let frame = &*self.frame.insert(frame);
+        Added {
+            sample: self.samples.back().filter(|_| added),
+            events: self.events.since(since),
+            frame,
+        }
+    }
+
+    /// Notes that the daemon did not answer at `t`; returns the event, if that is new.
+    pub fn fail(&mut self, t: f64, why: &str) -> Option<Event> {
+        if let Some((_, last)) = &mut self.lost {
+            why.clone_into(last);
+            return None;
+        }
+        self.lost = Some((t, why.to_owned()));
+        let since = self.events.next_id();
+        self.events.add(t, Kind::DaemonLost, "", why);
+        self.events.since(since).pop()
+    }
+
+    /// Why the daemon does not answer, if it does not.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_ref().map(|(_, why)| why.as_str())
+    }
+
+    /// The last answer.
+    pub fn frame(&self) -> Option<&Frame> {
+        self.frame.as_ref()
+    }
+
+    /// Samples of the last ten minutes, oldest first.
+    pub fn samples(&self) -> impl DoubleEndedIterator<Item = &Sample> {
+        self.samples.iter()
+    }
+
+    /// The last events, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.since(0)
+    }
+
+    /// Share of each slot in the bytes of the last five minutes; empty without any.
+    fn shares(&self, t: f64) -> Vec<f64> {
+        let mut bytes: Vec<f64> = Vec::new();
+        for sample in self.samples.iter().filter(|s| s.t > t - SHARE_S) {
+            for SlotRate(slot, down, up) in &sample.rates {
+                if bytes.len() <= *slot {
+                    bytes.resize(slot + 1, 0.0);
+                }
+                bytes[*slot] += (down + up) * sample.span;
+            }
+        }
+        let total: f64 = bytes.iter().sum();
+        if total > 0.0 {
+            bytes.iter_mut().for_each(|b| *b /= total);
+        } else {
+            bytes.clear();
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

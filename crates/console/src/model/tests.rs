@@ -1,0 +1,315 @@
+//! Tests of the model: rates, restarts, gaps and events.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A primary `uptime` seconds after its start, with paths of these names, states and bytes.
+fn primary(uptime: f64, paths: &[(&str, &str, u64, u64)]) -> Value {
+    let links = paths.iter().map(|p| {
+        let kind = if p.0.starts_with("phone") {
+            "helper"
+        } else {
+            "path"
+        };
+        json!({ "name": p.0, "kind": kind, "state": p.1 })
+    });
+    let totals = paths
+        .iter()
+        .map(|p| json!({ "name": p.0, "bytes_in": p.2, "bytes_out": p.3 }));
+    json!({
+        "role": "primary", "process": 7, "uptime_s": uptime,
+        "links": links.collect::<Vec<_>>(), "paths": totals.collect::<Vec<_>>(),
+    })
+}
+
+fn status(value: &Value) -> Status {
+    Status::read(value.to_string().as_bytes()).unwrap()
+}
+
+fn take(model: &mut Model, t: f64, value: &Value) -> (Option<Sample>, Vec<Event>) {
+    let added = model.take(t, status(value));
+    (added.sample.cloned(), added.events)
+}
+
+fn kinds(events: &[Event]) -> Vec<Kind> {
+    events.iter().map(|e| e.kind).collect()
+}
+
+#[test]
+fn rates_are_differences_by_the_clock_of_the_daemon() {
+    let mut model = Model::default();
+    let (sample, _) = take(&mut model, 0.0, &primary(50.0, &[("wifi", "up", 1000, 10)]));
+    assert_eq!(sample, None, "one answer has no rate");
+    assert_eq!(model.frame().unwrap().total, None);
+    // The second answer arrives late.
+    let (sample, _) = take(&mut model, 1.7, &primary(51.0, &[("wifi", "up", 4000, 60)]));
+    let sample = sample.unwrap();
+    assert_eq!((sample.t, sample.span), (1.7, 1.0));
+    assert_eq!(sample.rates, [SlotRate(0, 3000.0, 50.0)]);
+    let total = model.frame().unwrap().total.unwrap();
+    assert_eq!((total.down, total.up), (3000.0, 50.0));
+}
+
+#[test]
+fn an_answer_that_is_repeated_adds_nothing_and_the_last_rates_stay() {
+    let mut model = Model::default();
+    take(&mut model, 0.0, &primary(1.0, &[("wifi", "up", 0, 0)]));
+    let second = primary(2.0, &[("wifi", "up", 700, 0)]);
+    assert!(take(&mut model, 1.0, &second).0.is_some());
+    assert!(take(&mut model, 2.0, &second).0.is_none());
+    assert_eq!(model.frame().unwrap().total.unwrap().down, 700.0);
+    let (sample, _) = take(&mut model, 3.0, &primary(4.0, &[("wifi", "up", 1700, 0)]));
+    assert_eq!(
+        sample.unwrap().rates,
+        [SlotRate(0, 500.0, 0.0)],
+        "over two seconds"
+    );
+}
+
+#[test]
+fn a_daemon_that_was_started_again_begins_at_zero_and_gives_no_rate() {
+    let mut model = Model::default();
+    take(
+        &mut model,
+        0.0,
+        &primary(100.0, &[("wifi", "up", 9_000_000, 0)]),
+    );
+    let mut again = primary(0.5, &[("wifi", "up", 400, 0)]);
+    for process in [7, 8] {
+        again["process"] = process.into();
+        let (sample, events) = take(&mut model, 1.0, &again);
+        assert_eq!(sample, None);
+        assert_eq!(kinds(&events), [Kind::DaemonRestarted], "process {process}");
+    }
+    again["uptime_s"] = 1.5.into();
+    again["paths"][0]["bytes_in"] = 1400.into();
+    let (sample, events) = take(&mut model, 2.0, &again);
+    assert_eq!(sample.unwrap().rates, [SlotRate(0, 1000.0, 0.0)]);
+    assert_eq!(events, []);
+}
+
+#[test]
+fn a_counter_that_jumps_back_has_no_rate_and_others_keep_theirs() {
+    let mut model = Model::default();
+    let both = |t, a, b| primary(t, &[("wifi", "up", a, 0), ("lte", "up", b, 0)]);
+    take(&mut model, 0.0, &both(1.0, 5000, 5000));
+    let (sample, _) = take(&mut model, 1.0, &both(2.0, 100, 6000));
+    assert_eq!(sample.unwrap().rates, [SlotRate(1, 1000.0, 0.0)]);
+    assert_eq!(model.frame().unwrap().paths[0].rate, None);
+    let (sample, _) = take(&mut model, 2.0, &both(3.0, 300, 6000));
+    assert_eq!(sample.unwrap().rates, [SlotRate(0, 200.0, 0.0)]);
+}
+
+#[test]
+fn what_passed_while_nobody_looked_is_no_rate() {
+    let mut model = Model::default();
+    take(&mut model, 0.0, &primary(1.0, &[("wifi", "up", 0, 0)]));
+    let (sample, _) = take(&mut model, 60.0, &primary(61.0, &[("wifi", "up", 6000, 0)]));
+    assert_eq!(sample, None);
+    let (sample, _) = take(&mut model, 61.0, &primary(62.0, &[("wifi", "up", 6900, 0)]));
+    assert_eq!(sample.unwrap().rates, [SlotRate(0, 900.0, 0.0)]);
+}
+
+#[test]
+fn history_is_ten_minutes_and_shares_are_those_of_five() {
+    let mut model = Model::default();
+    for second in 0..1000_u64 {
+        // `lte` is used in the first minutes alone.
+        let lte = second.min(650) * 3000;
+        let paths = [("wifi", "up", second * 1000, 0), ("lte", "up", lte, 0)];
+        take(&mut model, second as f64, &primary(second as f64, &paths));
+    }
+    let first = model.samples().next().unwrap();
+    assert_eq!((first.t, model.samples().count()), (399.0, 601));
+    let shares: Vec<_> = model
+        .frame()
+        .unwrap()
+        .paths
+        .iter()
+        .map(|p| p.share)
+        .collect();
+    assert_eq!(shares, [Some(1.0), Some(0.0)]);
+}
+
+#[test]
+fn events_tell_what_has_changed() {
+    let mut model = Model::default();
+    let mut t = 0.0;
+    let mut change = |wifi: &str, phone: &str| {
+        t += 1.0;
+        let mut value = primary(t, &[("wifi", wifi, 0, 0), ("phone", phone, 0, 0)]);
+        value["links"][1]["error"] = json!("no route");
+        let (_, events) = take(&mut model, t, &value);
+        events
+            .into_iter()
+            .map(|e| (e.kind, e.text))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(change("up", "waiting"), [], "the first answer is no change");
+    assert_eq!(change("backup", "connecting"), []);
+    let said = |kind, text: &str| vec![(kind, text.to_owned())];
+    assert_eq!(
+        change("up", "up"),
+        said(Kind::HelperJoined, "phone has joined")
+    );
+    let suspect = "potentially-failed";
+    assert_eq!(
+        change(suspect, "up"),
+        said(Kind::PathSuspect, "wifi does not answer")
+    );
+    assert_eq!(change("up", "up"), said(Kind::PathUp, "wifi is up"));
+    assert_eq!(change("down", "up"), said(Kind::PathDown, "wifi is down"));
+    assert_eq!(
+        change("down", "waiting"),
+        said(Kind::HelperLeft, "phone has left: no route")
+    );
+    let ids: Vec<u64> = model.events().iter().map(|e| e.id).collect();
+    assert_eq!(ids, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_told_once() {
+    let mut model = Model::default();
+    take(&mut model, 0.0, &primary(1.0, &[]));
+    assert_eq!(
+        model.fail(1.0, "it has ended").unwrap().kind,
+        Kind::DaemonLost
+    );
+    assert_eq!(model.fail(2.0, "there is no such socket"), None);
+    assert_eq!(model.lost(), Some("there is no such socket"));
+    let mut again = primary(0.2, &[]);
+    again["process"] = 8.into();
+    let (_, events) = take(&mut model, 3.0, &again);
+    assert_eq!(kinds(&events), [Kind::DaemonBack, Kind::DaemonRestarted]);
+    assert_eq!(model.lost(), None);
+}
+
+#[test]
+fn events_and_paths_are_bounded() {
+    let mut model = Model::default();
+    for t in 0..600 {
+        let state = if t % 2 == 0 { "up" } else { "down" };
+        let names: Vec<String> = (0..100).map(|n| format!("p{n}")).collect();
+        let paths: Vec<_> = names
+            .iter()
+            .map(|n| (n.as_str(), state, t * 1000, 0))
+            .collect();
+        take(&mut model, t as f64, &primary(t as f64, &paths));
+    }
+    assert_eq!(model.events().len(), 256);
+    let last = model.samples().next_back().unwrap();
+    // 24 paths have slots; the others share one.
+    assert_eq!(last.rates.len(), 25);
+    assert_eq!(last.rates[24], SlotRate(24, 76_000.0, 0.0));
+}
+
+#[test]
+fn a_proxy_and_a_helper_have_paths_seen_from_the_primary() {
+    let proxy = |t: f64, sent: u64| {
+        json!({
+            "role": "proxy", "process": 1, "uptime_s": t,
+            "sessions": [{ "peer": "abcdef0123", "state": "up", "subflows": [
+                { "name": "wifi", "kind": "direct", "state": "up", "rtt_ms": 20.0 },
+                { "name": "phone", "kind": "helper", "state": "up", "rtt_ms": 0.0 },
+                { "name": "phone", "kind": "helper", "state": "express", "rtt_ms": 9.0 },
+            ]}],
+            "paths": [{ "peer": "abcdef0123", "name": "wifi", "bytes_in": 5, "bytes_out": sent }],
+            "memory": { "used_bytes": 10, "most_bytes": 40 },
+        })
+    };
+    let mut model = Model::default();
+    take(&mut model, 0.0, &proxy(1.0, 0));
+    let (sample, _) = take(&mut model, 1.0, &proxy(2.0, 800));
+    assert_eq!(
+        sample.unwrap().rates,
+        [SlotRate(0, 800.0, 0.0)],
+        "it sends downloads"
+    );
+    let frame = model.frame().unwrap();
+    let rows: Vec<_> = frame
+        .paths
+        .iter()
+        .map(|p| (p.name.as_str(), p.rtt_ms))
+        .collect();
+    assert_eq!(rows, [("wifi", Some(20.0)), ("phone", None)]);
+    let gone = json!({ "role": "proxy", "process": 1, "uptime_s": 3.0 });
+    let (_, events) = take(&mut model, 2.0, &gone);
+    let texts: Vec<_> = events.iter().map(|e| e.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        ["wifi of abcdef01 is down", "phone of abcdef01 has left"]
+    );
+
+    let helper = |t: f64, relays: Value| {
+        json!({
+            "role": "helper", "process": 1, "uptime_s": t, "relays": relays,
+            "relayed": [{ "primary": "abcdef0123", "bytes_down": 100, "bytes_up": 7 }],
+            "budget": { "month": "2026-11", "used_bytes": 107, "max_bytes": null },
+        })
+    };
+    let mut model = Model::default();
+    take(&mut model, 0.0, &helper(1.0, json!([])));
+    let relay = json!([{ "primary": "abcdef0123", "level_down_bytes": 3, "level_up_bytes": 4 }]);
+    let (_, events) = take(&mut model, 1.0, &helper(2.0, relay));
+    assert_eq!(kinds(&events), [Kind::PrimaryJoined]);
+    let row = &model.frame().unwrap().paths[0];
+    assert_eq!(
+        (row.name.as_str(), row.waiting_bytes, row.down_bytes),
+        ("abcdef01", 7, Some(100))
+    );
+    let (_, events) = take(&mut model, 2.0, &helper(3.0, json!([])));
+    assert_eq!(kinds(&events), [Kind::PrimaryLeft]);
+}
+
+#[test]
+fn streams_are_summed_by_destination_with_their_paths_and_rates() {
+    let at = |t: f64, bytes: u64| {
+        let stream = |number: u64, destination: &str, state: &str, down: u64| {
+            json!({
+                "session": "s", "stream": number, "destination": destination, "class": "bulk",
+                "state": state, "bytes_in": down, "bytes_out": 1,
+                "subflows": [{ "name": "wifi", "bytes_in": down, "bytes_out": 1 }],
+            })
+        };
+        let mut value = primary(t, &[("wifi", "up", 0, 0)]);
+        value["transfers"] = json!([
+            stream(1, "old:443", "closed", 9_999),
+            stream(2, "a:443", "open", bytes),
+            stream(3, "b:443", "open", 5),
+            stream(4, "a:443", "open", bytes),
+        ]);
+        value
+    };
+    let mut model = Model::default();
+    take(&mut model, 0.0, &at(1.0, 100));
+    take(&mut model, 1.0, &at(3.0, 700));
+    let streams = &model.frame().unwrap().streams;
+    let rows = streams.groups.iter().map(|g| {
+        (
+            g.destination.as_str(),
+            g.open,
+            g.closed,
+            g.down_bytes,
+            g.rate.down,
+        )
+    });
+    let expected = [
+        ("a:443", 2, 0, 1400, 600.0),
+        ("b:443", 1, 0, 5, 0.0),
+        ("old:443", 0, 1, 9999, 0.0),
+    ];
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+    assert_eq!(streams.groups[0].paths, [("wifi".to_owned(), 1402)]);
+}
+
+#[test]
+fn two_hundred_destinations_are_listed_and_the_others_counted() {
+    let mut model = Model::default();
+    let mut value = primary(1.0, &[]);
+    let stream = |n| json!({ "stream": n, "destination": format!("host{n}:443"), "state": "open" });
+    value["transfers"] = (0..1000).map(stream).collect();
+    take(&mut model, 0.0, &value);
+    let streams = &model.frame().unwrap().streams;
+    assert_eq!((streams.groups.len(), streams.more), (200, 800));
+}

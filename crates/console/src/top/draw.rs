@@ -1,0 +1,283 @@
+//! The picture of `top`: the same for the terminal and for `--once`.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, Widget as _};
+
+use super::format::{bytes, milliseconds, percent, rate, span};
+use crate::model::{Frame, HISTORY_S, Kind, Model, PathRow, SlotRate};
+
+/// Size of the picture of `--once`.
+const PLAIN: Rect = Rect::new(0, 0, 80, 40);
+
+/// Rows of the chart.
+const CHART_ROWS: u16 = 4;
+
+/// Rows of paths that are shown before streams have room.
+const PATH_ROWS: usize = 8;
+
+/// Notes and events below.
+const LAST_ROWS: usize = 5;
+
+const DIM: Style = Style::new().fg(Color::DarkGray);
+const HEAD: Style = Style::new().add_modifier(Modifier::DIM);
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const GOOD: Style = Style::new().fg(Color::Green);
+const DOUBTFUL: Style = Style::new().fg(Color::Yellow);
+const BAD: Style = Style::new().fg(Color::Red);
+
+/// The picture as lines of plain text.
+pub(super) fn as_text(model: &Model, t: f64) -> String {
+    let mut buffer = Buffer::empty(PLAIN);
+    draw(PLAIN, &mut buffer, model, t);
+    let rows = PLAIN.rows().map(|row| {
+        let cells = row.positions().map(|at| buffer[at].symbol());
+        cells.collect::<String>().trim_end().to_owned()
+    });
+    let text: Vec<String> = rows.collect();
+    // Sections keep one empty line between them; what is unused at their ends goes.
+    let mut lines: Vec<&str> = text.iter().map(String::as_str).collect();
+    lines.dedup_by(|a, b| a.is_empty() && b.is_empty());
+    lines.join("\n").trim_end().to_owned() + "\n"
+}
+
+/// Draws the picture.
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, model: &Model, t: f64) {
+    let Some(frame) = model.frame() else {
+        return;
+    };
+    let paths = frame.paths.len().clamp(1, PATH_ROWS) as u16 + 1;
+    let last = last_lines(frame, model, t);
+    let [head, chart, _, path_area, _, streams, below] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Length(CHART_ROWS),
+        Constraint::Length(1),
+        Constraint::Length(paths),
+        Constraint::Length(1),
+        Constraint::Min(2),
+        Constraint::Length(last.len() as u16 + 1),
+    ])
+    .areas(area);
+    header(frame, model).render(head, buffer);
+    draw_chart(chart, buffer, model, t);
+    draw_paths(path_area, buffer, frame);
+    draw_streams(streams, buffer, frame);
+    let [_, below] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(below);
+    Paragraph::new(last).render(below, buffer);
+}
+
+fn header(frame: &Frame, model: &Model) -> Paragraph<'static> {
+    let daemon = &frame.daemon;
+    let device: String = daemon.device.chars().take(8).collect();
+    let first = Line::from(vec![
+        Span::styled(format!("mpbond {}", daemon.role), BOLD),
+        Span::raw(format!("  {device}")),
+        Span::styled(
+            format!("  version {}, up {}", daemon.version, span(daemon.uptime_s)),
+            HEAD,
+        ),
+    ]);
+    let second = match (model.lost(), frame.total) {
+        (Some(why), _) => Line::styled(why.to_owned(), BAD),
+        (None, Some(total)) => Line::from(vec![
+            Span::styled(format!("↓ {:<14}", rate(total.down)), BOLD),
+            Span::styled(format!("↑ {:<14}", rate(total.up)), BOLD),
+            Span::raw(format!("{} streams open", frame.streams.open)),
+        ]),
+        (None, None) => Line::styled("no rate yet", HEAD),
+    };
+    Paragraph::new(vec![first, second])
+}
+
+/// Both directions together, over the last ten minutes.
+fn draw_chart(area: Rect, buffer: &mut Buffer, model: &Model, t: f64) {
+    if area.is_empty() {
+        return;
+    }
+    let label = 12.min(area.width);
+    let [bars, label] =
+        Layout::horizontal([Constraint::Min(0), Constraint::Length(label)]).areas(area);
+    let sums = columns(model, t, usize::from(bars.width));
+    let most = sums.iter().copied().fold(0.0, f64::max);
+    let heights: Vec<u64> = sums.iter().map(|rate| rate.round() as u64).collect();
+    let chart = Sparkline::default()
+        .data(&heights)
+        .style(Style::new().fg(Color::Cyan));
+    chart.max((most as u64).max(1)).render(bars, buffer);
+    let minutes = format!("{:.0} min", HISTORY_S / 60.0);
+    let lines = vec![
+        Line::styled(rate(most), HEAD),
+        Line::styled("at most in", HEAD),
+        Line::styled(minutes, HEAD),
+    ];
+    Paragraph::new(lines).right_aligned().render(label, buffer);
+}
+
+/// Mean rate in each of so many equal parts of the history.
+fn columns(model: &Model, t: f64, count: usize) -> Vec<f64> {
+    let mut bytes = vec![0.0; count];
+    let width = HISTORY_S / count.max(1) as f64;
+    for sample in model.samples() {
+        let sum: f64 = sample
+            .rates
+            .iter()
+            .map(|SlotRate(_, down, up)| down + up)
+            .sum();
+        let age = t - sample.t + sample.span / 2.0;
+        let column = count as f64 - 1.0 - (age / width).floor();
+        if column < 0.0 {
+            continue;
+        }
+        if let Some(part) = bytes.get_mut(column as usize) {
+            *part += sum * sample.span;
+        }
+    }
+    bytes.iter_mut().for_each(|b| *b /= width);
+    bytes
+}
+
+fn draw_paths(area: Rect, buffer: &mut Buffer, frame: &Frame) {
+    let head = ["PATH", "STATE", "↓", "↑", "RTT", "5 min", ""];
+    let widths = [
+        Constraint::Min(12),
+        Constraint::Length(18),
+        Constraint::Length(11),
+        Constraint::Length(11),
+        Constraint::Length(8),
+        Constraint::Length(6),
+        Constraint::Length(8),
+    ];
+    let mut rows: Vec<Row> = frame.paths.iter().map(path_row).collect();
+    if rows.is_empty() {
+        rows.push(Row::new(["none"]));
+    }
+    let hidden = rows.len().saturating_sub(PATH_ROWS);
+    if hidden > 0 {
+        rows.truncate(PATH_ROWS - 1);
+        rows.push(Row::new([format!("and {} more", hidden + 1)]));
+    }
+    table(head, widths, rows).render(area, buffer);
+}
+
+fn path_row(path: &PathRow) -> Row<'static> {
+    let style = match path.state.as_str() {
+        "up" | "backup" | "express" => GOOD,
+        "potentially-failed" | "joining" | "connecting" => DOUBTFUL,
+        "down" => BAD,
+        _ => DIM,
+    };
+    let one = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), rate);
+    let name = match path.name.as_str() {
+        name if path.peer.is_empty() || path.kind == "primary" => name.to_owned(),
+        name => format!("{name} {}", path.peer.chars().take(8).collect::<String>()),
+    };
+    Row::new([
+        Cell::new(name),
+        Cell::new(path.state.clone()).style(style),
+        Cell::new(one(path.rate.map(|r| r.down))),
+        Cell::new(one(path.rate.map(|r| r.up))),
+        Cell::new(path.rtt_ms.map_or_else(|| "-".to_owned(), milliseconds)),
+        Cell::new(path.share.map_or_else(|| "-".to_owned(), percent)),
+        Cell::new(path.share.map_or_else(String::new, bar)).style(Style::new().fg(Color::Cyan)),
+    ])
+}
+
+/// A bar of at most eight columns.
+fn bar(share: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * 64.0).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+fn draw_streams(area: Rect, buffer: &mut Buffer, frame: &Frame) {
+    if frame.streams.groups.is_empty() {
+        if frame.streams.withheld {
+            let text = "destinations are shown to root and to the user of the daemon";
+            Paragraph::new(Line::styled(text, HEAD)).render(area, buffer);
+        }
+        return;
+    }
+    let head = ["DESTINATION", "CLASS", "OPEN", "↓", "↑", "BYTES"];
+    let widths = [
+        Constraint::Min(20),
+        Constraint::Length(11),
+        Constraint::Length(5),
+        Constraint::Length(11),
+        Constraint::Length(11),
+        Constraint::Length(8),
+    ];
+    let room = usize::from(area.height.saturating_sub(1));
+    let rows = frame.streams.groups.iter().take(room).map(|group| {
+        let sum = group.down_bytes.saturating_add(group.up_bytes);
+        let row = Row::new([
+            group.destination.clone(),
+            group.class.clone(),
+            group.open.to_string(),
+            rate(group.rate.down),
+            rate(group.rate.up),
+            bytes(sum),
+        ]);
+        if group.open == 0 { row.style(DIM) } else { row }
+    });
+    table(head, widths, rows.collect()).render(area, buffer);
+}
+
+fn table<'a, const N: usize>(
+    head: [&'a str; N],
+    widths: [Constraint; N],
+    rows: Vec<Row<'a>>,
+) -> Table<'a> {
+    Table::new(rows, widths)
+        .header(Row::new(head).style(HEAD))
+        .column_spacing(1)
+}
+
+/// Limits, notes and the last events, as far as there is room.
+fn last_lines(frame: &Frame, model: &Model, t: f64) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for (name, gauge) in [("budget", &frame.budget), ("memory", &frame.memory)] {
+        if let Some(gauge) = gauge {
+            let of = gauge
+                .max_bytes
+                .map_or_else(String::new, |m| format!(" of {}", bytes(m)));
+            let month = gauge
+                .month
+                .as_ref()
+                .map_or_else(String::new, |m| format!(" in {m}"));
+            lines.push(Line::raw(format!(
+                "{name}: {}{of}{month}",
+                bytes(gauge.used_bytes)
+            )));
+        }
+    }
+    if !frame.needs_restart.is_empty() {
+        let keys = frame.needs_restart.join(", ");
+        lines.push(Line::styled(
+            format!("applies at the next start: {keys}"),
+            DOUBTFUL,
+        ));
+    }
+    let notes = frame
+        .notes
+        .iter()
+        .map(|note| Line::styled(format!("note: {note}"), DOUBTFUL));
+    lines.extend(notes);
+    lines.truncate(LAST_ROWS);
+    let events = model.events().into_iter().rev().map(|event| {
+        let style = match event.kind {
+            Kind::PathUp | Kind::HelperJoined | Kind::PrimaryJoined | Kind::DaemonBack => GOOD,
+            Kind::PathDown | Kind::HelperLeft | Kind::DaemonLost => BAD,
+            Kind::PathSuspect | Kind::DaemonRestarted | Kind::PrimaryLeft => DOUBTFUL,
+        };
+        let ago = format!("{:>12} ago  ", span(t - event.t));
+        Line::from(vec![
+            Span::styled(ago, HEAD),
+            Span::styled(event.text, style),
+        ])
+    });
+    let room = LAST_ROWS - lines.len();
+    lines.extend(events.take(room));
+    lines
+}

@@ -1,0 +1,268 @@
+//! The page in a browser: live data, hostile names, many streams, keys, a daemon that goes.
+
+use mpbond_testing::Need;
+use mpbond_testing::browser::{self, Page};
+use serde_json::{Value, json};
+
+use crate::console::Console;
+use crate::daemon::{Daemon, primary, stream};
+
+/// The page of a console, in a browser of this size.
+pub fn open(daemon: &Daemon, console: &Console, width: u32, height: u32) -> Option<Page> {
+    if let Some(why) = browser::is_missing() {
+        Need::Chromium.is_missing(why);
+        return None;
+    }
+    let mut page = Page::with_network(daemon.folder());
+    page.resize(width, height);
+    // Violations of the page's policy are faults, too, where the console shows them as a report.
+    page.run_first(
+        "addEventListener('securitypolicyviolation', (e) => console.error(e.violatedDirective))",
+    );
+    page.open_address(&console.origin(), &format!("#{}", console.token));
+    Some(page)
+}
+
+fn two_paths(t: f64) -> Value {
+    let paths = [
+        ("wifi", "path", "up", 1e6 * t, 1e4 * t),
+        ("phone", "helper", "up", 5e5 * t, 0.0),
+    ];
+    primary(t, &paths)
+}
+
+fn text(page: &mut Page, selector: &str) -> String {
+    let text = page.eval(&format!(
+        "document.querySelector({}).textContent",
+        json!(selector)
+    ));
+    text.as_str().unwrap().to_owned()
+}
+
+#[test]
+fn live_points_move_and_nothing_is_refused_by_the_policy() {
+    let daemon = Daemon::start(two_paths);
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.querySelector('.areas path.down')");
+    let shape = "document.querySelector('.areas path.down').getAttribute('d')";
+    let before = page.eval(shape);
+    page.until(&format!("{shape} !== {before}"));
+    page.until("/^1[12]\\.\\d Mbit/.test(document.getElementById('total-down').textContent)");
+    // The token is not in the address any more, and a reload still has it.
+    assert_eq!(page.eval("location.href"), console.origin());
+    page.open_address(&console.origin(), "?again");
+    page.until("document.querySelectorAll('#paths li').length === 2");
+    assert_eq!(page.eval("document.cookie"), "");
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn the_policy_of_the_page_lets_no_foreign_script_run() {
+    let daemon = Daemon::start(two_paths);
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 800, 600) else {
+        return;
+    };
+    page.until("document.querySelectorAll('#paths li').length === 2");
+    assert_eq!(page.faults(), Vec::<String>::new());
+    for attempt in [
+        "document.body.innerHTML = '<img src=x onerror=alert(1)>'",
+        "document.body.insertAdjacentHTML('beforeend', '<p>')",
+        "document.createElement('script').src = 'https://evil.example/'",
+    ] {
+        let refused = page.eval(&format!(
+            "(() => {{ try {{ {attempt}; return false }} catch {{ return true }} }})()"
+        ));
+        assert_eq!(refused, true, "{attempt}");
+    }
+    assert!(!page.faults().is_empty(), "violations are seen as faults");
+}
+
+#[test]
+fn hostile_names_are_shown_as_text() {
+    const NAME: &str = "<img src=x onerror=\"document.title='taken'\">";
+    const NOTE: &str = "</script><script>document.title='taken'</script>";
+    let daemon = Daemon::start(|t| {
+        let states = if t < 3.0 { "up" } else { "potentially-failed" };
+        let mut value = primary(t, &[(NAME, "helper", states, 1e6 * t, 0.0)]);
+        value["transfers"] = json!([stream(1, NAME, NOTE, &[(NAME, 5000, 1)])]);
+        value["rules"] = json!([{ "name": NAME, "line": 3, "flows_total": 2 }]);
+        value["notes"] = json!([NOTE]);
+        value["links"][0]["error"] = json!(NOTE);
+        value["needs_restart"] = json!([NAME]);
+        value
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.querySelector('.marks .doubtful title')");
+    for selector in [
+        "#paths .name",
+        "#device-cards li:nth-child(2) h3",
+        "#streams-rows .cell-destination",
+        "#rules-list .name",
+    ] {
+        assert_eq!(text(&mut page, selector), NAME, "{selector}");
+    }
+    assert_eq!(text(&mut page, "#paths .error"), NOTE);
+    assert_eq!(text(&mut page, "#notes-list li:last-child"), NOTE);
+    assert!(text(&mut page, "#events li span").starts_with(NAME));
+    assert!(text(&mut page, ".marks title").starts_with(NAME));
+    assert_eq!(
+        page.eval("document.querySelectorAll('main img, main script').length"),
+        0
+    );
+    assert_eq!(page.eval("document.title"), "primary – mpbond");
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn a_thousand_streams_are_listed_as_far_as_people_read() {
+    let daemon = Daemon::start(|t| {
+        let mut value = two_paths(t);
+        value["sessions"][0]["streams_open"] = 1000.into();
+        let streams = (0..1000).map(|n| {
+            let bytes = n * 1000 + (t * 1e5) as u64;
+            stream(
+                n,
+                &format!("host{n}.example:443"),
+                "bulk",
+                &[("wifi", bytes, 7)],
+            )
+        });
+        value["transfers"] = streams.collect();
+        value
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.querySelectorAll('#streams-rows tr').length === 200");
+    assert_eq!(
+        text(&mut page, "#streams-none"),
+        "and 800 more destinations"
+    );
+    assert_eq!(text(&mut page, "#streams-count"), "1,000 open");
+    // The same rows are filled again: what is read or selected stays.
+    page.eval("window.first = document.querySelector('#streams-rows tr'); 1");
+    let before = json!(text(&mut page, "#streams-rows .cell-bytes"));
+    page.until(&format!(
+        "document.querySelector('#streams-rows .cell-bytes').textContent !== {before}"
+    ));
+    assert_eq!(
+        page.eval("document.querySelector('#streams-rows tr') === window.first"),
+        true
+    );
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn everything_is_reached_and_read_with_keys_on_a_small_screen() {
+    let daemon = Daemon::start(|t| {
+        let mut value = two_paths(t);
+        value["transfers"] = json!([stream(1, "a.example:443", "bulk", &[("wifi", 9, 1)])]);
+        value["rules"] = json!([{ "name": "calls", "line": 3, "flows_total": 2 }]);
+        value
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 320, 640) else {
+        return;
+    };
+    page.until("document.querySelectorAll('.areas path').length > 0 && performance.now() > 3000");
+    let focused = "document.activeElement.getAttribute('href') || document.activeElement.id \
+                   || document.activeElement.className";
+    let mut visited = Vec::new();
+    for _ in 0..8 {
+        page.press("Tab");
+        visited.push(page.eval(focused).as_str().unwrap().to_owned());
+    }
+    let sections = [
+        "#traffic", "#traffic", "#streams", "#devices", "#rules", "#notes",
+    ];
+    assert_eq!(visited[..6], sections);
+    assert_eq!(visited[6..], ["chart", "scroll"]);
+    page.eval("document.getElementById('chart').focus(); 1");
+    page.press("ArrowLeft");
+    page.until("/ ago: ↓ 1\\d\\.\\d Mbit.s, ↑ .*wifi ↓ 8\\.0\\d/.test(document.getElementById('readout').textContent)");
+    assert_eq!(
+        page.eval("document.getElementById('readout').getAttribute('aria-live')"),
+        "polite"
+    );
+    page.press("Escape");
+    page.until("!document.querySelector('.cursor line')");
+    // Each thing that takes the focus has a name, and nothing is wider than the screen.
+    let nameless = "[...document.querySelectorAll('a, [tabindex]')].filter((e) => !(e.textContent.trim() \
+                    || e.getAttribute('aria-label'))).length";
+    assert_eq!(page.eval(nameless), 0);
+    let wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+    assert!(page.eval(wide).as_i64().unwrap() <= 0);
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn a_daemon_that_goes_and_comes_back_is_told() {
+    let daemon = Daemon::start(two_paths);
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.getElementById('live').textContent === 'live'");
+    daemon.stop();
+    page.until("/^The daemon does not answer/.test(document.getElementById('banner').textContent)");
+    daemon.say(|t| {
+        let mut value = two_paths(t);
+        value["process"] = 4712.into();
+        value
+    });
+    daemon.listen();
+    page.until("document.getElementById('banner').hidden");
+    page.until("/started again/.test(document.getElementById('events').textContent)");
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn a_helper_and_a_proxy_have_pages_of_their_own() {
+    let daemon = Daemon::start(|t| {
+        json!({
+            "role": "helper", "device": "cd".repeat(32), "version": "0.1.0", "process": 3,
+            "uptime_s": t,
+            "relayed": [{ "primary": "ab".repeat(32), "bytes_down": (1e6 * t) as u64, "bytes_up": 9 }],
+            "relays": [{ "primary": "ab".repeat(32), "level_down_bytes": 5, "level_up_bytes": 0 }],
+            "budget": { "month": "2026-11", "used_bytes": 300, "max_bytes": 1000 },
+        })
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.querySelector('.areas path')");
+    assert_eq!(text(&mut page, "#paths-title"), "Primaries");
+    assert_eq!(text(&mut page, "#paths .name"), "abababab");
+    assert_eq!(
+        page.eval("document.querySelector('.ring:not([hidden])').getAttribute('aria-label')"),
+        "30 % used"
+    );
+    assert_eq!(page.eval("document.getElementById('rules').hidden"), true);
+
+    daemon.say(|t| {
+        json!({
+            "role": "proxy", "device": "cd".repeat(32), "version": "0.1.0", "process": 4,
+            "uptime_s": t, "memory": { "used_bytes": 90, "most_bytes": 100 },
+            "sessions": [{ "peer": "ab".repeat(32), "state": "up", "streams_open": 2, "subflows": [
+                { "name": "wifi", "kind": "direct", "state": "up", "rtt_ms": 12.0 }] }],
+            "paths": [{ "peer": "ab".repeat(32), "name": "wifi", "bytes_in": 1, "bytes_out": (1e6 * t) as u64 }],
+        })
+    });
+    page.until("document.getElementById('role').textContent === 'proxy'");
+    page.until("/Mbit/.test(document.getElementById('total-down').textContent)");
+    page.until("document.querySelector('#paths .name').textContent === 'wifi'");
+    assert_eq!(
+        page.eval("document.querySelector('.ring:not([hidden])').dataset.tone"),
+        "doubtful"
+    );
+    assert_eq!(page.faults(), Vec::<String>::new());
+}

@@ -1,0 +1,197 @@
+//! Pictures of the page for docs/console.md, of invented devices over ten minutes: written where
+//! `MPBOND_TEST_UPDATE` is set.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::console::Console;
+use crate::daemon::{Daemon, id, primary, stream};
+use crate::page;
+
+/// Replaces the answers of the console's server by lines that the test has made.
+const REPLAY: &str = "window.fetch = async () => ({ ok: true, body: new ReadableStream({
+    start(to) { to.enqueue(new TextEncoder().encode(LINES)); } }) });";
+
+/// Rates in bytes per second of three paths, `t` seconds after the begin of ten minutes.
+fn rates(t: f64) -> [(f64, f64); 3] {
+    let wave = |period: f64, phase: f64| ((t / period + phase) * std::f64::consts::TAU).sin();
+    let noise = |seed: f64| ((t * 12.9898 + seed).sin() * 43758.547).fract().abs() - 0.5;
+    let busy = if (130.0..205.0).contains(&t) || t < 30.0 {
+        0.08
+    } else {
+        1.0
+    };
+    let of = |rate: f64, w: f64, n: f64| (rate * (1.0 + 0.22 * w + 0.16 * n) * busy).max(0.0);
+    let wifi = of(4.6e6, wave(90.0, 0.2), noise(1.0));
+    let phone = if (330.0..372.0).contains(&t) {
+        0.0
+    } else {
+        of(2.1e6, wave(60.0, 0.6), noise(2.0))
+    };
+    let tablet = if t < 240.0 {
+        0.0
+    } else {
+        of(1.2e6, wave(140.0, 0.9), noise(3.0))
+    };
+    [
+        (wifi, wifi * 0.06 + 3e4),
+        (phone, phone * 0.05),
+        (tablet, tablet * 0.08),
+    ]
+}
+
+fn lines(real: &Value) -> String {
+    let now = 1000.0;
+    let samples = (0..600).map(|i| {
+        let rates = rates(f64::from(i));
+        let rates: Vec<Value> = rates
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.0 > 0.0)
+            .map(|(s, r)| json!([s, r.0, r.1]))
+            .collect();
+        json!({ "t": now - 599.0 + f64::from(i), "span": 1.0, "rates": rates })
+    });
+    let event = |id: u32, t: f64, kind: &str, subject: &str, text: &str| json!({ "id": id, "t": now - 600.0 + t, "kind": kind, "subject": subject, "text": text });
+    let events = [
+        event(0, 241.0, "helper-joined", "tablet", "tablet has joined"),
+        event(1, 329.0, "path-suspect", "phone", "phone does not answer"),
+        event(
+            2,
+            334.0,
+            "helper-left",
+            "phone",
+            "phone has left: the pipe was closed",
+        ),
+        event(3, 373.0, "helper-joined", "phone", "phone has joined"),
+    ];
+    let history = json!({
+        "type": "history", "t": now, "samples": samples.collect::<Vec<_>>(), "events": events,
+        "owner": "mpbond",
+    });
+    let mut frame = real.clone();
+    frame["t"] = now.into();
+    let last = rates(599.0);
+    let total = last.iter().fold((0.0, 0.0), |a, r| (a.0 + r.0, a.1 + r.1));
+    frame["total"] = json!({ "down": total.0, "up": total.1 });
+    for (path, rate) in frame["paths"].as_array_mut().unwrap().iter_mut().zip(last) {
+        path["rate"] = json!({ "down": rate.0, "up": rate.1 });
+    }
+    for (at, share) in [0.61, 0.24, 0.15].into_iter().enumerate() {
+        frame["paths"][at]["share"] = share.into();
+    }
+    for (group, down) in frame["streams"]["groups"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .zip([4.1e6, 2.9e6, 5e5, 0.0])
+    {
+        group["rate"] = json!({ "down": down, "up": down * 0.04 });
+    }
+    format!("{history}\n{frame}\n")
+}
+
+fn status(t: f64) -> Value {
+    let mut status = primary(
+        t + 9000.0,
+        &[
+            ("wifi", "path", "up", 3.4e9, 2.1e8),
+            ("phone", "helper", "up", 1.1e9, 6e7),
+            ("tablet", "helper", "up", 4.6e8, 3e7),
+        ],
+    );
+    status["sessions"][0]["streams_open"] = 14.into();
+    for (at, rtt) in [18.2, 47.0, 61.5].into_iter().enumerate() {
+        status["sessions"][0]["subflows"][at]["rtt_ms"] = rtt.into();
+    }
+    status["transfers"] = json!([
+        stream(
+            1,
+            "mirror.example.org:443",
+            "bulk",
+            &[
+                ("wifi", 900_000_000, 9_000_000),
+                ("phone", 410_000_000, 0),
+                ("tablet", 230_000_000, 0)
+            ]
+        ),
+        stream(
+            2,
+            "video.example.net:443",
+            "interactive",
+            &[("wifi", 300_000_000, 900_000), ("phone", 90_000_000, 0)]
+        ),
+        stream(
+            3,
+            "backup.example.com:443",
+            "background",
+            &[("wifi", 4_000_000, 61_000_000)]
+        ),
+        stream(
+            4,
+            "chat.example.org:443",
+            "realtime",
+            &[("wifi", 900_000, 400_000)]
+        ),
+    ]);
+    status["rules"] = json!([
+        { "name": "calls", "line": 4, "flows_total": 12 },
+        { "name": "backups wait for wifi", "line": 9, "flows_total": 3 },
+        { "name": "video", "line": 15, "flows_total": 41 },
+    ]);
+    status["default_flows_total"] = 88.into();
+    status["notes"] =
+        json!(["the proxy has no route for IPv6: connections to such addresses are refused"]);
+    status
+}
+
+#[test]
+fn the_page_is_drawn_dark_and_light_wide_and_narrow() {
+    let daemon = Daemon::start(status);
+    let console = Console::start(daemon.place());
+    let Some(mut page) = page::open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.querySelectorAll('#paths li').length === 3");
+    // The line of the server, as the page has it.
+    let real = page.eval(&format!(
+        "fetch('/stream', {{ headers: {{ Authorization: 'Bearer {}' }} }}).then(async (answer) => {{
+            const reader = answer.body.getReader(); let text = '';
+            while (text.split('\\n').length < 3)
+                text += new TextDecoder().decode((await reader.read()).value);
+            reader.cancel(); return JSON.parse(text.split('\\n')[1]); }})",
+        console.token
+    ));
+    assert_eq!(real["daemon"]["device"], id('a'));
+    let replay = REPLAY.replace("LINES", &Value::from(lines(&real)).to_string());
+    page.run_first(&replay);
+    for (name, width, height, is_dark) in [
+        ("dark-wide", 1280, 900, true),
+        ("light-wide", 1280, 900, false),
+        ("dark-narrow", 320, 640, true),
+        ("light-narrow", 320, 640, false),
+    ] {
+        page.resize(width, height);
+        page.darken(is_dark);
+        page.open_address(&console.origin(), &format!("?{name}"));
+        page.until("document.querySelectorAll('.areas path').length === 8");
+        if std::env::var_os("MPBOND_TEST_UPDATE").is_some() {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+            let file = |folder: &Path| folder.join(format!("console-{name}.png"));
+            match name {
+                "dark-wide" => page.save_top(&file(&folder), 940),
+                "light-narrow" => page.save_top(&file(&folder), 1050),
+                _ => {}
+            }
+            page.save_picture(&file(Path::new(env!("CARGO_TARGET_TMPDIR"))));
+        }
+        let overflow =
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        let overflow = page.eval(overflow).as_i64().unwrap();
+        assert!(
+            overflow <= 0,
+            "{name}: {overflow} pixels wider than the window"
+        );
+    }
+}

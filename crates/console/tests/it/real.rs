@@ -1,0 +1,170 @@
+//! The real daemons on loopback: what `top` and the page's stream say of a download over two paths.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig};
+use mpbond_net::tls::Trust;
+use mpbond_net::{DeviceId, Identity};
+use mpbond_testing::free_address;
+use serde_json::Value;
+
+use crate::console::{CONSOLE, Console};
+
+struct Only(DeviceId);
+
+impl Trust for Only {
+    fn trusts(&self, id: &DeviceId) -> bool {
+        *id == self.0
+    }
+}
+
+/// An origin that sends zeroes as long as somebody reads.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // Slow enough for a busy machine: 4 MB/s.
+            thread::spawn(move || {
+                while stream.write_all(&[0; 40_000]).is_ok() {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Starts a primary with an own path and a helper, and their proxy, with sockets in `folder`. They
+/// end with the test's process. Returns the address of the SOCKS server.
+fn start(folder: &Path) -> SocketAddr {
+    let id = |name: &str| {
+        let file = folder.join(format!("{name}.pem"));
+        Identity::load_or_create(file).unwrap().id()
+    };
+    let [proxy, helper, primary] = ["proxy", "helper", "primary"].map(id);
+    let (at_proxy, at_helper, socks5) = (free_address(), free_address(), free_address());
+    let write = |name: &str, text: String| {
+        let file = folder.join(format!("{name}.toml"));
+        let head = format!(
+            "identity = \"{name}.pem\"\nstatus_socket = \"{name}.sock\"\nsandbox = false\n"
+        );
+        std::fs::write(&file, head + &text).unwrap();
+        file
+    };
+    let file = write(
+        "proxy",
+        format!("listen = \"{at_proxy}\"\n[destinations]\nallow = [\"127.0.0.0/8\"]\n"),
+    );
+    let config = ProxyConfig::load(&file).unwrap();
+    thread::spawn(move || mpbond::proxy::run(config, Arc::new(Only(primary))).unwrap());
+    let text = format!(
+        "name = \"phone\"\nlisten = \"{at_helper}\"\nproxies = [\"{at_proxy}\"]\n\
+         max_bytes_per_month = \"1 GB\"\n"
+    );
+    let config = HelperConfig::load(&write("helper", text)).unwrap();
+    thread::spawn(move || mpbond::helper::run(config, Arc::new(Only(primary))).unwrap());
+    let text = format!(
+        "[proxy]\naddress = \"{at_proxy}\"\nid = \"{proxy}\"\n[[path]]\nname = \"wifi\"\n\
+         [[helper]]\nname = \"phone\"\naddress = \"{at_helper}\"\nid = \"{helper}\"\n\
+         [socks5]\nlisten = \"{socks5}\"\n"
+    );
+    let config = PrimaryConfig::load(&write("primary", text)).unwrap();
+    thread::spawn(move || mpbond::primary::run(config).unwrap());
+    socks5
+}
+
+fn top(socket: &Path) -> Option<Value> {
+    let outcome = CONSOLE.run(&["top", "--once", "--json", "--socket", socket.to_str()?]);
+    (outcome.code == 0).then(|| serde_json::from_str(&outcome.stdout).unwrap())
+}
+
+/// A download through the primary that goes on.
+fn download(socks5: SocketAddr, from: SocketAddr) {
+    let mut stream = TcpStream::connect(socks5).unwrap();
+    let port = from.port().to_be_bytes();
+    stream.write_all(&[5, 1, 0]).unwrap();
+    stream.read_exact(&mut [0; 2]).unwrap();
+    let request = [5, 1, 0, 1, 127, 0, 0, 1, port[0], port[1]];
+    stream.write_all(&request).unwrap();
+    stream.read_exact(&mut [0; 10]).unwrap();
+    thread::spawn(move || while matches!(stream.read(&mut [0; 65536]), Ok(1..)) {});
+}
+
+/// The first result of `top` for which `wanted` holds.
+fn until(socket: &Path, wanted: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let frame = top(socket);
+        match frame {
+            Some(frame) if wanted(&frame) => return frame,
+            other => assert!(Instant::now() < deadline, "it stays like this: {other:#?}"),
+        }
+    }
+}
+
+#[test]
+fn a_download_over_two_paths_is_shown_at_all_three_daemons() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = |role: &str| folder.path().join(format!("{role}.sock"));
+    let socks5 = start(folder.path());
+    let are_up = |frame: &Value| {
+        let paths = frame["paths"].as_array().unwrap();
+        paths.len() == 2 && paths.iter().all(|p| p["state"] == "up")
+    };
+    until(&socket("primary"), are_up);
+    let from = origin();
+    download(socks5, from);
+    let moves = |frame: &Value| {
+        frame["total"]["down"]
+            .as_f64()
+            .is_some_and(|rate| rate > 1e6)
+    };
+    let frame = until(&socket("primary"), moves);
+    let names: Vec<_> = frame["paths"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| &p["name"])
+        .collect();
+    assert_eq!(names, ["wifi", "phone"]);
+    assert_eq!(frame["paths"][1]["kind"], "helper");
+    let stream = &frame["streams"]["groups"][0];
+    assert_eq!(stream["destination"], from.to_string());
+    assert!(stream["rate"]["down"].as_f64().unwrap() > 1e6, "{stream}");
+    let proxy = until(&socket("proxy"), moves);
+    assert_eq!(proxy["daemon"]["role"], "proxy");
+    assert_eq!(proxy["streams"]["open"], 1);
+    assert!(proxy["memory"]["max_bytes"].as_u64().unwrap() > 0);
+    let helper = until(&socket("helper"), |frame| {
+        frame["daemon"]["role"] == "helper"
+    });
+    assert_eq!(helper["budget"]["max_bytes"], 1_000_000_000);
+    assert_eq!(helper["paths"][0]["kind"], "primary");
+    // The console's server says the same.
+    let console = Console::start(socket("primary").to_str().unwrap());
+    let mut connection = console.connect();
+    let head = format!(
+        "GET /stream HTTP/1.1\r\nHost: localhost:{}\r\n",
+        console.port
+    );
+    let request = format!("{head}{}\r\n", console.bearer());
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let mut block = [0; 65536];
+    while !answer.contains("\"sample\":{") {
+        let octets = connection.read(&mut block).unwrap();
+        assert_ne!(octets, 0, "{answer}");
+        answer.push_str(&String::from_utf8_lossy(&block[..octets]));
+    }
+    assert!(
+        answer.contains(&format!("\"destination\":\"{from}\"")),
+        "{answer}"
+    );
+}
