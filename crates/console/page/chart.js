@@ -25,6 +25,35 @@ function element(name, attributes, parent) {
   return made;
 }
 
+/**
+ * Samples for a chart of so many pixels: where there are more than one for each pixel and a half, the
+ * means of groups. A group has the same samples each second, so that the chart moves without a flicker.
+ */
+function thinned(samples, pixels) {
+  const seconds = Math.ceil((HISTORY_S / pixels) * 1.5);
+  if (seconds < 2) return samples;
+  const groups = [];
+  for (const sample of samples) {
+    const key = Math.floor(sample.t / seconds);
+    const last = groups.at(-1);
+    const isNext = last && last.key === key && sample.t - sample.span - last.t < 1.5;
+    if (isNext) last.members.push(sample);
+    else groups.push({ key, members: [sample] });
+    groups.at(-1).t = sample.t;
+  }
+  return groups.map(({ t, members }) => {
+    const span = members.reduce((sum, s) => sum + s.span, 0);
+    const rates = new Map();
+    for (const s of members) {
+      for (const [slot, down, up] of s.rates) {
+        const sum = rates.get(slot) ?? [slot, 0, 0];
+        rates.set(slot, [slot, sum[1] + (down * s.span) / span, sum[2] + (up * s.span) / span]);
+      }
+    }
+    return { t, span, rates: [...rates.values()] };
+  });
+}
+
 /** The smallest of 1, 2, 2.5, 5 times a power of ten that is not below a number. */
 function nice(number) {
   const power = 10 ** Math.floor(Math.log10(number));
@@ -142,7 +171,7 @@ export class Chart {
 
   /** Stacks of areas by path, and their totals. Where there is a gap in time, areas end and begin again. */
   drawAreas() {
-    const { samples } = this.state;
+    const samples = thinned(this.state.samples, this.box.x1 - this.box.x0);
     const parts = [];
     samples.forEach((sample, i) => {
       const before = samples[i - 1];

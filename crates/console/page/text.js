@@ -16,7 +16,7 @@ export const rate = (bytes) =>
 
 export const bytes = (count) => scaled(count, ['B', 'kB', 'MB', 'GB', 'TB']);
 
-export const milliseconds = (ms) => `${ms < 9.95 ? ms.toFixed(1) : ms.toFixed(0)} ms`;
+export const milliseconds = (ms) => `${ms.toFixed(ms < 0.995 ? 2 : ms < 9.95 ? 1 : 0)} ms`;
 
 export const percent = (share) => `${(share * 100).toFixed(0)} %`;
 
@@ -29,6 +29,6 @@ export function span(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-export const shortId = (id) => id.slice(0, 8);
+export const shortId = (id) => id.slice(0, 7);
 
 export const count = (number, one, many) => `${number.toLocaleString('en')} ${number === 1 ? one : many}`;

@@ -79,9 +79,11 @@ export function show(state) {
   notes(frame);
 }
 
-function totals({ total, streams: { open } }) {
+function totals({ daemon, total, streams: { open } }) {
   put(at('total-down'), rate(total?.down));
   put(at('total-up'), rate(total?.up));
+  // A helper knows none.
+  at('open').parentElement.hidden = daemon.role === 'helper';
   put(at('open'), open.toLocaleString('en'));
 }
 
@@ -163,7 +165,7 @@ function streams({ frame, owner }) {
   const { groups, more, withheld, open } = frame.streams;
   const table = at('streams-table');
   table.parentElement.hidden = groups.length === 0;
-  put(at('streams-count'), count(open, 'open', 'open'));
+  put(at('streams-count'), frame.daemon.role === 'helper' ? '' : `${open.toLocaleString('en')} open`);
   let none = '';
   if (withheld) {
     none = `Destinations are shown to root${owner && owner !== 'root' ? ` and ${owner}` : ''}: run mpbond console as one of them.`;

@@ -10,6 +10,7 @@ mod streams;
 
 pub(crate) use events::{Event, Kind};
 pub(crate) use frame::{Frame, PathRow};
+pub(crate) use paths::short;
 
 use std::collections::VecDeque;
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use crate::status::{Session, Status, Subflow};
 
-/// Characters of a device id that tell it from others for people.
-const SHORT_ID: usize = 8;
+/// Characters of a device id that tell it from others for people: its first group.
+const SHORT_ID: usize = 7;
 
 /// Identity of a path: at proxies and helpers, the primary belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -71,7 +71,7 @@ pub(super) fn down_up(role: &str, bytes_in: u64, bytes_out: u64) -> Bytes {
 }
 
 /// The first characters of a device id.
-pub(super) fn short(id: &str) -> String {
+pub(crate) fn short(id: &str) -> String {
     id.chars().take(SHORT_ID).collect()
 }
 

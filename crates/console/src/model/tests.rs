@@ -238,7 +238,7 @@ fn a_proxy_and_a_helper_have_paths_seen_from_the_primary() {
     let texts: Vec<_> = events.iter().map(|e| e.text.as_str()).collect();
     assert_eq!(
         texts,
-        ["wifi of abcdef01 is down", "phone of abcdef01 has left"]
+        ["wifi of abcdef0 is down", "phone of abcdef0 has left"]
     );
 
     let helper = |t: f64, relays: Value| {
@@ -256,7 +256,7 @@ fn a_proxy_and_a_helper_have_paths_seen_from_the_primary() {
     let row = &model.frame().unwrap().paths[0];
     assert_eq!(
         (row.name.as_str(), row.waiting_bytes, row.down_bytes),
-        ("abcdef01", 7, Some(100))
+        ("abcdef0", 7, Some(100))
     );
     let (_, events) = take(&mut model, 2.0, &helper(3.0, json!([])));
     assert_eq!(kinds(&events), [Kind::PrimaryLeft]);

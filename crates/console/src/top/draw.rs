@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, Widget as _};
 
 use super::format::{bytes, milliseconds, percent, rate, span};
-use crate::model::{Frame, HISTORY_S, Kind, Model, PathRow, SlotRate};
+use crate::model::{Frame, HISTORY_S, Kind, Model, PathRow, SlotRate, short};
 
 /// Size of the picture of `--once`.
 const PLAIN: Rect = Rect::new(0, 0, 80, 40);
@@ -31,7 +31,8 @@ const BAD: Style = Style::new().fg(Color::Red);
 /// The picture as lines of plain text.
 pub(super) fn as_text(model: &Model, t: f64) -> String {
     let mut buffer = Buffer::empty(PLAIN);
-    draw(PLAIN, &mut buffer, model, t);
+    // Two answers have no history.
+    draw_with(0, PLAIN, &mut buffer, model, t);
     let rows = PLAIN.rows().map(|row| {
         let cells = row.positions().map(|at| buffer[at].symbol());
         cells.collect::<String>().trim_end().to_owned()
@@ -45,6 +46,10 @@ pub(super) fn as_text(model: &Model, t: f64) -> String {
 
 /// Draws the picture.
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, model: &Model, t: f64) {
+    draw_with(CHART_ROWS, area, buffer, model, t);
+}
+
+fn draw_with(chart_rows: u16, area: Rect, buffer: &mut Buffer, model: &Model, t: f64) {
     let Some(frame) = model.frame() else {
         return;
     };
@@ -52,7 +57,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, model: &Model, t: f64) {
     let last = last_lines(frame, model, t);
     let [head, chart, _, path_area, _, streams, below] = Layout::vertical([
         Constraint::Length(2),
-        Constraint::Length(CHART_ROWS),
+        Constraint::Length(chart_rows),
         Constraint::Length(1),
         Constraint::Length(paths),
         Constraint::Length(1),
@@ -70,7 +75,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, model: &Model, t: f64) {
 
 fn header(frame: &Frame, model: &Model) -> Paragraph<'static> {
     let daemon = &frame.daemon;
-    let device: String = daemon.device.chars().take(8).collect();
+    let device = short(&daemon.device);
     let first = Line::from(vec![
         Span::styled(format!("mpbond {}", daemon.role), BOLD),
         Span::raw(format!("  {device}")),
@@ -84,7 +89,11 @@ fn header(frame: &Frame, model: &Model) -> Paragraph<'static> {
         (None, Some(total)) => Line::from(vec![
             Span::styled(format!("↓ {:<14}", rate(total.down)), BOLD),
             Span::styled(format!("↑ {:<14}", rate(total.up)), BOLD),
-            Span::raw(format!("{} streams open", frame.streams.open)),
+            // A helper knows none.
+            match daemon.role.as_str() {
+                "helper" => Span::raw(""),
+                _ => Span::raw(format!("{} streams open", frame.streams.open)),
+            },
         ]),
         (None, None) => Line::styled("no rate yet", HEAD),
     };
@@ -139,7 +148,16 @@ fn columns(model: &Model, t: f64, count: usize) -> Vec<f64> {
 }
 
 fn draw_paths(area: Rect, buffer: &mut Buffer, frame: &Frame) {
-    let head = ["PATH", "STATE", "↓", "↑", "RTT", "5 min", ""];
+    let is_helper = frame.daemon.role == "helper";
+    let head = [
+        if is_helper { "PRIMARY" } else { "PATH" },
+        "STATE",
+        "↓",
+        "↑",
+        "RTT",
+        "5 min",
+        "",
+    ];
     let widths = [
         Constraint::Min(12),
         Constraint::Length(18),
@@ -171,7 +189,7 @@ fn path_row(path: &PathRow) -> Row<'static> {
     let one = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), rate);
     let name = match path.name.as_str() {
         name if path.peer.is_empty() || path.kind == "primary" => name.to_owned(),
-        name => format!("{name} {}", path.peer.chars().take(8).collect::<String>()),
+        name => format!("{name} {}", short(&path.peer)),
     };
     Row::new([
         Cell::new(name),

@@ -28,7 +28,9 @@ fn scaled(mut value: f64, units: [&str; 4]) -> String {
 
 /// A delay.
 pub(super) fn milliseconds(ms: f64) -> String {
-    if ms < 9.95 {
+    if ms < 0.995 {
+        format!("{ms:.2} ms")
+    } else if ms < 9.95 {
         format!("{ms:.1} ms")
     } else {
         format!("{ms:.0} ms")

@@ -76,9 +76,9 @@ impl Daemon {
     }
 }
 
-/// The id of a device.
-pub fn id(digit: char) -> String {
-    digit.to_string().repeat(64)
+/// The id of a device: eight groups.
+pub fn id(letter: char) -> String {
+    vec![letter.to_string().repeat(7); 8].join("-")
 }
 
 /// A path of a primary: name, kind, state of its subflow, bytes in and out.
@@ -98,17 +98,17 @@ pub fn primary(uptime: f64, paths: &[PathFacts<'_>]) -> Value {
             })
         });
     let session = json!({
-        "id": "aa", "peer": id('b'), "state": "up", "scheduler": "mpbond", "streams_open": 3,
+        "id": "aa", "peer": id('B'), "state": "up", "scheduler": "mpbond", "streams_open": 3,
         "subflows": subflows.collect::<Vec<_>>(),
     });
     let links = paths
         .iter()
         .map(|p| json!({ "name": p.0, "kind": p.1, "state": p.2 }));
     let totals = paths.iter().map(|p| {
-        json!({ "peer": id('b'), "name": p.0, "bytes_in": number(p.3), "bytes_out": number(p.4) })
+        json!({ "peer": id('B'), "name": p.0, "bytes_in": number(p.3), "bytes_out": number(p.4) })
     });
     json!({
-        "role": "primary", "device": id('a'), "version": "0.1.0", "process": 4711,
+        "role": "primary", "device": id('A'), "version": "0.1.0", "process": 4711,
         "uptime_s": uptime, "sessions": [session], "links": links.collect::<Vec<_>>(),
         "paths": totals.collect::<Vec<_>>(),
     })

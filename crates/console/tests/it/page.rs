@@ -241,7 +241,7 @@ fn a_helper_and_a_proxy_have_pages_of_their_own() {
     };
     page.until("document.querySelector('.areas path')");
     assert_eq!(text(&mut page, "#paths-title"), "Primaries");
-    assert_eq!(text(&mut page, "#paths .name"), "abababab");
+    assert_eq!(text(&mut page, "#paths .name"), "abababa");
     assert_eq!(
         page.eval("document.querySelector('.ring:not([hidden])').getAttribute('aria-label')"),
         "30 % used"

@@ -163,7 +163,7 @@ fn the_page_is_drawn_dark_and_light_wide_and_narrow() {
             reader.cancel(); return JSON.parse(text.split('\\n')[1]); }})",
         console.token
     ));
-    assert_eq!(real["daemon"]["device"], id('a'));
+    assert_eq!(real["daemon"]["device"], id('A'));
     let replay = REPLAY.replace("LINES", &Value::from(lines(&real)).to_string());
     page.run_first(&replay);
     for (name, width, height, is_dark) in [

@@ -136,7 +136,7 @@ fn once_prints_a_picture_for_people_and_for_programs() {
     let args = ["top", "--once", "--socket", daemon.place()];
     let text = CONSOLE.ok(&args);
     assert!(
-        text.starts_with("mpbond primary  aaaaaaaa  version 0.1.0, up "),
+        text.starts_with("mpbond primary  AAAAAAA  version 0.1.0, up "),
         "{text}"
     );
     for expected in [
