@@ -9,8 +9,8 @@ use crate::{console, top};
 
 /// Shows the traffic of a running mpbond daemon, in a browser or in a terminal.
 ///
-/// `mpbond console` and `mpbond top` are short for `mpbond-console console` and `mpbond-console top`:
-/// `mpbond` runs this program for them.
+/// `mpbond console` and `mpbond top` are short for `mpbond-console console` and `mpbond-console
+/// top`: `mpbond` runs this program for them.
 #[derive(Debug, Parser)]
 #[command(
     name = "mpbond-console",

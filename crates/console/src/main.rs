@@ -1,8 +1,8 @@
 //! `mpbond-console`: the traffic of a running daemon, as a page in a browser (`console`) or in a
 //! terminal (`top`).
 //!
-//! People type `mpbond console` and `mpbond top`: `mpbond` runs this program for them. It is a client
-//! of the daemon's status socket, and shares no code with the daemons.
+//! People type `mpbond console` and `mpbond top`: `mpbond` runs this program for them. It is a
+//! client of the daemon's status socket, and shares no code with the daemons.
 #![forbid(unsafe_code)]
 
 mod cli;

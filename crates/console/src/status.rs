@@ -1,9 +1,9 @@
 //! The fields that this program reads of a daemon's answer to `mpbond status --json`
 //! (docs/metrics.md). Spans are in seconds, sizes in bytes.
 //!
-//! Unknown fields are ignored, and absent ones are empty. The texts come from other devices and from
-//! applications: [`Status::read`] bounds them, and replaces characters that control a terminal or
-//! the direction of text.
+//! Unknown fields are ignored, and absent ones are empty. The texts come from other devices and
+//! from applications: [`Status::read`] bounds them, and replaces characters that control a terminal
+//! or the direction of text.
 
 use serde::Deserialize;
 

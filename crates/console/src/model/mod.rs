@@ -1,6 +1,6 @@
-//! What the console and `top` show: rates from counters, ten minutes of history, and events, all
-//! found by comparing a daemon's answers. It has no clock: instants are parameters, in seconds since
-//! an origin of the caller.
+//! What the console and `top` show: rates from counters, ten minutes of history and events, all
+//! found by comparing a daemon's answers. It has no clock: instants are parameters, in seconds
+//! since an origin of the caller.
 
 mod events;
 mod frame;
@@ -11,6 +11,7 @@ mod streams;
 pub(crate) use events::{Event, Kind};
 pub(crate) use frame::{Frame, PathRow};
 pub(crate) use paths::short;
+pub(crate) use rates::SlotRate;
 
 use std::collections::VecDeque;
 
@@ -44,10 +45,6 @@ pub(crate) struct Sample {
     /// Rates by slot; slots without bytes are left out.
     pub rates: Vec<SlotRate>,
 }
-
-/// Rate of a path; serialised as `[slot, down, up]`, in bytes per second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct SlotRate(pub usize, pub f64, pub f64);
 
 /// State of everything that is shown.
 #[derive(Debug, Default)]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::SlotRate;
 use super::paths::{Bytes, Key, Path};
 
 /// Number of paths that have a slot of their own while this process runs; further ones share
@@ -13,6 +12,10 @@ const SLOTS: usize = 24;
 
 /// Slot of all further paths.
 pub(super) const OTHERS: usize = SLOTS;
+
+/// Rate of a path; serialised as `[slot, down, up]`, in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct SlotRate(pub usize, pub f64, pub f64);
 
 /// Bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -1,8 +1,8 @@
 //! Which requests are answered: the checks of header Host, method and token.
 //!
-//! Every user and every web page on this machine can send requests to a loopback address. A page can
-//! also let a name of its own resolve to that address (DNS rebinding): its requests carry that name
-//! as Host.
+//! Every user and every web page on this machine can send requests to a loopback address. A page
+//! can also let a name of its own resolve to that address (DNS rebinding): its requests carry that
+//! name as Host.
 
 use hyper::header::{AUTHORIZATION, HOST};
 use hyper::{HeaderMap, Method, StatusCode};

@@ -1,5 +1,5 @@
-//! The program `mpbond-console`, with daemons that say what the test wants, with a browser, and with
-//! the real daemons.
+//! The program `mpbond-console`, with daemons that say what the test wants, with a browser, and
+//! with the real daemons.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 mod console;

@@ -53,7 +53,10 @@ fn lines(real: &Value) -> String {
             .collect();
         json!({ "t": now - 599.0 + f64::from(i), "span": 1.0, "rates": rates })
     });
-    let event = |id: u32, t: f64, kind: &str, subject: &str, text: &str| json!({ "id": id, "t": now - 600.0 + t, "kind": kind, "subject": subject, "text": text });
+    let event = |id: u32, t: f64, kind: &str, subject: &str, text: &str| {
+        let t = now - 600.0 + t;
+        json!({ "id": id, "t": t, "kind": kind, "subject": subject, "text": text })
+    };
     let events = [
         event(0, 241.0, "helper-joined", "tablet", "tablet has joined"),
         event(1, 329.0, "path-suspect", "phone", "phone does not answer"),

@@ -48,8 +48,8 @@ fn program_of(subcommand: &str) -> &'static str {
     }
 }
 
-/// The subcommand of another program in these arguments, if any. Options that both programs have, and
-/// `help`, may precede it.
+/// The subcommand of another program in these arguments, if any. Options that all programs have,
+/// and `help`, may precede it.
 pub(crate) fn called(args: impl IntoIterator<Item = OsString>) -> Option<&'static str> {
     let mut args = args.into_iter().skip(1);
     loop {

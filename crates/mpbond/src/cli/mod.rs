@@ -100,7 +100,7 @@ Example:
     Man(ManArgs),
 }
 
-/// The command line for clap. Subcommands of other programs have only a name and a description here.
+/// The command line for clap. Subcommands of other programs have only a name and a description.
 fn command() -> clap::Command {
     let others = dispatch::SUBCOMMANDS.map(|(name, about)| clap::Command::new(name).about(about));
     Cli::command().subcommands(others)
