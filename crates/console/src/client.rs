@@ -1,6 +1,6 @@
 //! Client of a daemon's status socket.
 
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
@@ -139,32 +139,45 @@ impl Client {
 }
 
 fn request(socket: &Path) -> io::Result<Status> {
-    let deadline = Instant::now() + WITHIN;
-    let mut stream = UnixStream::connect(socket)?;
+    let stream = UnixStream::connect(socket)?;
     // An empty request: the status.
     stream.shutdown(Shutdown::Write)?;
-    let mut text = Vec::new();
-    let mut block = vec![0; 64 << 10];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
+    let mut answer = Answer {
+        stream,
+        deadline: Instant::now() + WITHIN,
+        octets: 0,
+    };
+    let status = Status::read(&mut answer);
+    status.map_err(|e| match io::Error::from(e) {
+        _ if answer.octets == 0 => ErrorKind::UnexpectedEof.into(),
+        e if e.kind() == ErrorKind::InvalidData => {
+            io::Error::other(format!("not the status of a daemon: {e}"))
+        }
+        e => e,
+    })
+}
+
+/// An answer, as long as it is read in time and is not too long.
+struct Answer {
+    stream: UnixStream,
+    deadline: Instant,
+    octets: u64,
+}
+
+impl Read for Answer {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut block) {
-            Ok(0) => break,
-            Ok(octets) => text.extend_from_slice(&block[..octets]),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-        if text.len() as u64 > MAX_ANSWER_BYTES {
+        self.stream.set_read_timeout(Some(left))?;
+        let octets = self.stream.read(block)?;
+        self.octets += octets as u64;
+        if self.octets > MAX_ANSWER_BYTES {
             return Err(io::Error::other("its answer is longer than 16 MiB"));
         }
+        Ok(octets)
     }
-    if text.is_empty() {
-        return Err(ErrorKind::UnexpectedEof.into());
-    }
-    Status::read(&text).map_err(|e| io::Error::other(format!("not the status of a daemon: {e}")))
 }
 
 /// The error in one line, with its remedy.
@@ -176,7 +189,7 @@ fn reason(socket: &Path, e: &io::Error) -> String {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             format!("no answer within {} s", WITHIN.as_secs())
         }
-        ErrorKind::UnexpectedEof => "the daemon closes the connection without an answer".to_owned(),
+        ErrorKind::UnexpectedEof => "the daemon does not answer as a whole".to_owned(),
         _ => e.to_string(),
     };
     format!("{}: {why}", socket.display())

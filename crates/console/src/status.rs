@@ -5,7 +5,11 @@
 //! from applications: [`Status::read`] bounds them, and replaces characters that control a terminal
 //! or the direction of text.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{BufReader, Read};
+
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
 
 /// Maximum number of entries of a list, except streams.
 const MAX_ENTRIES: usize = 1024;
@@ -99,11 +103,14 @@ pub(crate) struct Relay {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Transfer {
-    pub session: String,
+    /// Hash of its session's id.
+    #[serde(deserialize_with = "hash")]
+    pub session: u64,
     pub stream: u64,
     pub destination: String,
     pub class: String,
-    pub state: String,
+    #[serde(rename = "state", deserialize_with = "is_open")]
+    pub is_open: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub subflows: Vec<Share>,
@@ -155,14 +162,14 @@ pub(crate) struct Memory {
 }
 
 impl Status {
-    /// Reads an answer.
+    /// Reads an answer, without keeping its text: that of 10,000 streams has 4 MB.
     ///
     /// # Errors
-    /// It is not the status of a daemon.
-    pub fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
-        let mut status: Self = serde_json::from_slice(text)?;
+    /// It cannot be read, or is not the status of a daemon.
+    pub fn read(from: impl Read) -> Result<Self, serde_json::Error> {
+        let mut status: Self = serde_json::from_reader(BufReader::new(from))?;
         if !["primary", "helper", "proxy"].contains(&status.role.as_str()) {
-            return Err(serde::de::Error::custom("it has no role of a daemon"));
+            return Err(Error::custom("it has no role of a daemon"));
         }
         status.bound();
         Ok(status)
@@ -214,17 +221,40 @@ impl Status {
         let old = self.transfers.len().saturating_sub(MAX_STREAMS);
         self.transfers.drain(..old);
         for transfer in &mut self.transfers {
-            [
-                &mut transfer.destination,
-                &mut transfer.class,
-                &mut transfer.state,
-            ]
-            .into_iter()
-            .for_each(name);
+            [&mut transfer.destination, &mut transfer.class]
+                .into_iter()
+                .for_each(name);
             transfer.subflows.truncate(MAX_SHARES);
             transfer.subflows.iter_mut().for_each(|s| name(&mut s.name));
         }
     }
+}
+
+/// A value that is made of a text.
+struct OfText<T>(fn(&str) -> T);
+
+impl<T> Visitor<'_> for OfText<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        Ok((self.0)(text))
+    }
+}
+
+fn is_open<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    from.deserialize_str(OfText(|text| text == "open"))
+}
+
+fn hash<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    from.deserialize_str(OfText(|text| {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        hasher.finish()
+    }))
 }
 
 fn name(text: &mut String) {

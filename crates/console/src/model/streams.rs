@@ -1,7 +1,6 @@
 //! Streams by destination: their bytes on each path, and their rates.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::Serialize;
 
@@ -41,9 +40,13 @@ pub(crate) struct StreamGroup {
 /// The last counters of open streams.
 #[derive(Debug, Default)]
 pub(super) struct StreamRates {
-    counters: HashMap<u64, Bytes>,
-    rates: HashMap<u64, Rate>,
+    counters: HashMap<Key, Bytes>,
+    /// Of those that move.
+    rates: HashMap<Key, Rate>,
 }
+
+/// Hash of a session's id, and number of a stream.
+type Key = (u64, u64);
 
 impl StreamRates {
     /// Takes the counters `span` seconds after the last ones.
@@ -54,7 +57,7 @@ impl StreamRates {
             let (key, now) = (key(stream), bytes(status, stream));
             let before = self.counters.get(&key);
             // What has been closed before does not move.
-            if stream.state != "open" && before.is_none() {
+            if !stream.is_open && before.is_none() {
                 continue;
             }
             let rate = before
@@ -63,7 +66,7 @@ impl StreamRates {
             if let Some(rate) = rate.filter(|rate| rate.sum() > 0.0) {
                 self.rates.insert(key, rate);
             }
-            if stream.state == "open" {
+            if stream.is_open {
                 counters.insert(key, now);
             }
         }
@@ -78,36 +81,25 @@ impl StreamRates {
     /// The streams by destination and class: those with open ones first, by bytes, then the others,
     /// newest first.
     pub fn view(&self, status: &Status) -> Streams {
-        let mut groups: Vec<StreamGroup> = Vec::new();
-        let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+        let mut sums: Vec<Sum<'_>> = Vec::new();
+        let mut known = HashMap::new();
         for stream in status.transfers.iter().rev() {
             let name = (stream.destination.as_str(), stream.class.as_str());
             let at = *known.entry(name).or_insert_with(|| {
-                groups.push(StreamGroup {
-                    destination: stream.destination.clone(),
-                    class: stream.class.clone(),
-                    ..StreamGroup::default()
+                sums.push(Sum {
+                    name,
+                    ..Sum::default()
                 });
-                groups.len() - 1
+                sums.len() - 1
             });
-            self.add(&mut groups[at], status, stream);
+            let Bytes { down, up } = bytes(status, stream);
+            sums[at].is_open |= stream.is_open;
+            sums[at].bytes = sums[at].bytes.saturating_add(down).saturating_add(up);
         }
         // Stable: among closed ones the newest stay first.
-        groups.sort_by_key(|g| {
-            let bytes = g.down_bytes.saturating_add(g.up_bytes);
-            std::cmp::Reverse(if g.open > 0 {
-                (true, bytes)
-            } else {
-                (false, 0)
-            })
-        });
-        let more = groups.len().saturating_sub(SHOWN);
-        groups.truncate(SHOWN);
-        for group in &mut groups {
-            group
-                .paths
-                .sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        }
+        sums.sort_by_key(|s| std::cmp::Reverse((s.is_open, if s.is_open { s.bytes } else { 0 })));
+        let more = sums.len().saturating_sub(SHOWN);
+        sums.truncate(SHOWN);
         Streams {
             open: status
                 .sessions
@@ -115,13 +107,36 @@ impl StreamRates {
                 .map(|s| s.streams_open)
                 .fold(0, u64::saturating_add),
             withheld: status.transfers_withheld,
-            groups,
+            groups: self.groups(status, &sums),
             more,
         }
     }
 
+    fn groups(&self, status: &Status, sums: &[Sum<'_>]) -> Vec<StreamGroup> {
+        let group = |sum: &Sum<'_>| StreamGroup {
+            destination: sum.name.0.to_owned(),
+            class: sum.name.1.to_owned(),
+            ..StreamGroup::default()
+        };
+        let mut groups: Vec<StreamGroup> = sums.iter().map(group).collect();
+        let places = sums.iter().zip(0..).map(|(sum, at)| (sum.name, at));
+        let places: HashMap<(&str, &str), usize> = places.collect();
+        for stream in &status.transfers {
+            let name = (stream.destination.as_str(), stream.class.as_str());
+            if let Some(at) = places.get(&name) {
+                self.add(&mut groups[*at], status, stream);
+            }
+        }
+        for group in &mut groups {
+            group
+                .paths
+                .sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        }
+        groups
+    }
+
     fn add(&self, group: &mut StreamGroup, status: &Status, stream: &Transfer) {
-        if stream.state == "open" {
+        if stream.is_open {
             group.open += 1;
         } else {
             group.closed += 1;
@@ -142,13 +157,19 @@ impl StreamRates {
     }
 }
 
+/// What decides whether a destination is shown: of 10,000, everything else is only found for those.
+#[derive(Default)]
+struct Sum<'a> {
+    name: (&'a str, &'a str),
+    is_open: bool,
+    bytes: u64,
+}
+
 fn bytes(status: &Status, stream: &Transfer) -> Bytes {
     down_up(&status.role, stream.bytes_in, stream.bytes_out)
 }
 
-/// Number of a stream, unlikely to be another's: sessions are told apart by a hash.
-fn key(stream: &Transfer) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&stream.session, stream.stream).hash(&mut hasher);
-    hasher.finish()
+/// Identity of a stream.
+fn key(stream: &Transfer) -> Key {
+    (stream.session, stream.stream)
 }
