@@ -299,3 +299,88 @@ fn last_lines(frame: &Frame, model: &Model, t: f64) -> Vec<Line<'static>> {
     lines.extend(events.take(room));
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::status::Status;
+
+    /// A primary with many paths, streams and notes.
+    fn model() -> Model {
+        let mut model = Model::default();
+        for second in 0..30_u64 {
+            let names: Vec<String> = (0..12).map(|n| format!("path{n}")).collect();
+            let state = if second > 20 {
+                "potentially-failed"
+            } else {
+                "up"
+            };
+            let links = names
+                .iter()
+                .map(|n| json!({ "name": n, "kind": "path", "state": state }));
+            let paths = names
+                .iter()
+                .map(|n| json!({ "name": n, "bytes_in": second * 125_000 }));
+            let streams = (0..50).map(
+                |n| json!({ "stream": n, "destination": format!("host{n}:443"), "state": "open" }),
+            );
+            let value = json!({
+                "role": "primary", "uptime_s": second, "links": links.collect::<Vec<_>>(),
+                "paths": paths.collect::<Vec<_>>(), "transfers": streams.collect::<Vec<_>>(),
+                "notes": vec!["a note"; 9],
+            });
+            let status = Status::read(value.to_string().as_bytes()).unwrap();
+            model.take(second as f64, status);
+        }
+        model
+    }
+
+    fn lines(width: u16, height: u16) -> Vec<String> {
+        let area = Rect::new(0, 0, width, height);
+        let mut buffer = Buffer::empty(area);
+        draw(area, &mut buffer, &model(), 30.0);
+        let row = |row: Rect| {
+            row.positions()
+                .map(|at| buffer[at].symbol())
+                .collect::<String>()
+        };
+        area.rows().map(row).collect()
+    }
+
+    #[test]
+    fn everything_has_a_place_in_80_columns_and_24_rows() {
+        let lines = lines(80, 24);
+        let text = lines.join("\n");
+        assert!(lines[1].contains("12.0 Mbit/s"), "{text}");
+        assert!(
+            lines[2..6].iter().any(|l| l.contains('█')),
+            "no chart:\n{text}"
+        );
+        for expected in [
+            "path0 ",
+            "1.00 Mbit/s",
+            "and 5 more",
+            "host",
+            "note: a note",
+        ] {
+            assert!(text.contains(expected), "{expected} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn small_screens_are_drawn_as_far_as_there_is_room() {
+        for (width, height) in [
+            (0, 0),
+            (1, 1),
+            (5, 3),
+            (20, 8),
+            (40, 12),
+            (200, 3),
+            (3, 100),
+        ] {
+            lines(width, height);
+        }
+    }
+}

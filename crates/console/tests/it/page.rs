@@ -161,6 +161,25 @@ fn a_thousand_streams_are_listed_as_far_as_people_read() {
 }
 
 #[test]
+fn destinations_that_are_withheld_are_told_with_the_remedy() {
+    let daemon = Daemon::start(|t| {
+        let mut value = two_paths(t);
+        value["transfers_withheld"] = true.into();
+        value
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("/^Destinations are shown to root/.test(document.getElementById('streams-none').textContent)");
+    assert_eq!(
+        page.eval("document.querySelectorAll('#streams-rows tr').length"),
+        0
+    );
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
 fn everything_is_reached_and_read_with_keys_on_a_small_screen() {
     let daemon = Daemon::start(|t| {
         let mut value = two_paths(t);
