@@ -107,6 +107,8 @@ function paths(frame) {
     pill(fields.state, path.state);
     put(fields.down, rate(path.rate?.down));
     put(fields.up, rate(path.rate?.up));
+    // A helper knows none.
+    fields.rtt.parentElement.hidden = path.kind === 'primary';
     put(fields.rtt, path.rtt_ms == null ? '–' : milliseconds(path.rtt_ms));
     const sum = path.down_bytes == null ? null : path.down_bytes + path.up_bytes;
     put(fields.bytes, sum == null ? '–' : bytes(sum));
@@ -163,14 +165,16 @@ function events(state) {
 
 function streams({ frame, owner }) {
   const { groups, more, withheld, open } = frame.streams;
+  // It forwards encrypted bytes, and knows none.
+  const isHelper = frame.daemon.role === 'helper';
+  at('streams').hidden = isHelper;
+  at('streams-link').hidden = isHelper;
   const table = at('streams-table');
   table.parentElement.hidden = groups.length === 0;
-  put(at('streams-count'), frame.daemon.role === 'helper' ? '' : `${open.toLocaleString('en')} open`);
+  put(at('streams-count'), `${open.toLocaleString('en')} open`);
   let none = '';
   if (withheld) {
     none = `Destinations are shown to root${owner && owner !== 'root' ? ` and ${owner}` : ''}: run mpbond console as one of them.`;
-  } else if (frame.daemon.role === 'helper') {
-    none = 'A helper forwards encrypted bytes: it knows no streams.';
   } else if (groups.length === 0) {
     none = 'No application has opened a connection.';
   } else if (more > 0) {

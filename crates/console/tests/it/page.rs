@@ -260,6 +260,7 @@ fn a_helper_and_a_proxy_have_pages_of_their_own() {
     };
     page.until("document.querySelector('.areas path')");
     assert_eq!(text(&mut page, "#paths-title"), "Primaries");
+    assert_eq!(page.eval("document.getElementById('streams').hidden"), true);
     assert_eq!(text(&mut page, "#paths .name"), "abababa");
     assert_eq!(
         page.eval("document.querySelector('.ring:not([hidden])').getAttribute('aria-label')"),
@@ -279,6 +280,10 @@ fn a_helper_and_a_proxy_have_pages_of_their_own() {
     page.until("document.getElementById('role').textContent === 'proxy'");
     page.until("/Mbit/.test(document.getElementById('total-down').textContent)");
     page.until("document.querySelector('#paths .name').textContent === 'wifi'");
+    assert_eq!(
+        page.eval("document.getElementById('streams').hidden"),
+        false
+    );
     assert_eq!(
         page.eval("document.querySelector('.ring:not([hidden])').dataset.tone"),
         "doubtful"
