@@ -148,12 +148,20 @@ fn request(socket: &Path) -> io::Result<Status> {
         octets: 0,
     };
     let status = Status::read(&mut answer);
-    status.map_err(|e| match io::Error::from(e) {
-        _ if answer.octets == 0 => ErrorKind::UnexpectedEof.into(),
-        e if e.kind() == ErrorKind::InvalidData => {
-            io::Error::other(format!("not the status of a daemon: {e}"))
+    status.map_err(|e| {
+        // Its own text quotes what the daemon has sent.
+        let place = format!("line {}, column {}", e.line(), e.column());
+        let e = io::Error::from(e);
+        match e.kind() {
+            ErrorKind::UnexpectedEof if answer.octets == 0 => {
+                io::Error::other("the daemon closed the connection without an answer: is it busy?")
+            }
+            ErrorKind::UnexpectedEof => io::Error::other("the daemon's answer is cut off"),
+            ErrorKind::InvalidData => {
+                io::Error::other(format!("not the status of a daemon ({place})"))
+            }
+            _ => e,
         }
-        e => e,
     })
 }
 
@@ -189,7 +197,6 @@ fn reason(socket: &Path, e: &io::Error) -> String {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             format!("no answer within {} s", WITHIN.as_secs())
         }
-        ErrorKind::UnexpectedEof => "the daemon does not answer as a whole".to_owned(),
         _ => e.to_string(),
     };
     format!("{}: {why}", socket.display())

@@ -70,6 +70,24 @@ impl Daemon {
         self.folder.path()
     }
 
+    /// Accepts connections and says nothing, or closes each of them at once.
+    pub fn mute(&self, closes: bool) {
+        self.stop();
+        let listener = UnixListener::bind(&self.socket).unwrap();
+        thread::spawn(move || {
+            let mut kept = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                if closes {
+                    // The question is read, so that the end is no reset.
+                    let _ = std::io::Read::read_to_end(&mut stream, &mut Vec::new());
+                } else {
+                    kept.push(stream);
+                }
+            }
+        });
+    }
+
     /// Its socket, for command lines.
     pub fn place(&self) -> &str {
         self.socket.to_str().unwrap()

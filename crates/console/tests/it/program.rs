@@ -128,6 +128,27 @@ fn what_answers_must_be_a_daemon() {
     let daemon = Daemon::start(|_| json!({ "hello": "world" }));
     let line = CONSOLE.fails(&["top", "--once", "--socket", daemon.place()], 1);
     assert!(line.contains("not the status of a daemon"), "{line}");
+    // What it has sent is not repeated.
+    daemon.say(|_| json!({ "role": "primary", "paths": "x".repeat(1 << 20) }));
+    let line = CONSOLE.fails(&["top", "--once", "--socket", daemon.place()], 1);
+    assert!(line.contains("not the status of a daemon (line 1, column "));
+    assert!(line.len() < 300, "{} bytes", line.len());
+}
+
+#[test]
+fn a_daemon_that_is_silent_and_one_that_closes_are_told_apart() {
+    let daemon = two_paths();
+    for (closes, expected) in [
+        (false, "no answer within 5 s\n"),
+        (
+            true,
+            "closed the connection without an answer: is it busy?\n",
+        ),
+    ] {
+        daemon.mute(closes);
+        let line = CONSOLE.fails(&["top", "--once", "--socket", daemon.place()], 1);
+        assert!(line.ends_with(expected), "{line}");
+    }
 }
 
 #[test]
