@@ -1,7 +1,7 @@
 // The page: takes the lines of the stream, and has the views show them.
 
 import { Chart } from './chart.js';
-import { read, token } from './stream.js';
+import { given, read, token } from './stream.js';
 import * as views from './views.js';
 
 const HISTORY_S = 600;
@@ -38,6 +38,9 @@ function show() {
   views.show(state);
   chart.show(state);
 }
+
+// The address of another start, opened in this tab.
+addEventListener('hashchange', () => given() && location.reload());
 
 const secret = token();
 if (secret) {

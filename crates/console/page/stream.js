@@ -3,12 +3,14 @@
 const KEY = 'mpbond-token';
 const SILENT_MS = 12000;
 
+/** The token in the address, if there is one. */
+export const given = () => /^#[0-9a-f]{32}$/.test(location.hash) && location.hash.slice(1);
+
 /** The token of the address, which is taken out of it, or the one that this tab has had. */
 export function token() {
-  const given = location.hash.slice(1);
-  if (/^[0-9a-f]{32}$/.test(given)) {
-    sessionStorage.setItem(KEY, given);
-    // Neither copies of the address nor the history of the browser contain it.
+  if (given()) {
+    sessionStorage.setItem(KEY, given());
+    // Not in what is copied or shown; the browser's own history may contain it.
     history.replaceState(null, '', location.pathname);
   }
   return sessionStorage.getItem(KEY);
@@ -26,6 +28,7 @@ export async function read(secret, line, trouble) {
       trouble('The console has ended this connection; it is opened again.');
     } catch (error) {
       if (error.status === 401) {
+        sessionStorage.removeItem(KEY);
         trouble('This address is of an earlier start: open the one that mpbond console has printed.');
         return;
       }

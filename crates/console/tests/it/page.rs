@@ -244,6 +244,24 @@ fn a_daemon_that_goes_and_comes_back_is_told() {
 }
 
 #[test]
+fn the_address_of_another_start_is_opened_in_the_same_tab() {
+    let daemon = Daemon::start(two_paths);
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 800, 600) else {
+        return;
+    };
+    let is_live = "document.getElementById('live').textContent === 'live'";
+    page.until(is_live);
+    let port = console.port.to_string();
+    drop(console);
+    let again = Console::start_with(&["--socket", daemon.place(), "--port", &port], &[]);
+    page.until("/earlier start/.test(document.getElementById('banner').textContent)");
+    page.eval(&format!("location.hash = '{}'; 1", again.token));
+    page.until(is_live);
+    assert_eq!(page.eval("location.href"), again.origin());
+}
+
+#[test]
 fn a_helper_and_a_proxy_have_pages_of_their_own() {
     let daemon = Daemon::start(|t| {
         json!({
