@@ -5,6 +5,7 @@
 //! client of the daemon's status socket, and shares no code with the daemons.
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod cli;
 mod client;
 mod console;

@@ -2,14 +2,16 @@
 //! (docs/metrics.md). Spans are in seconds, sizes in bytes.
 //!
 //! Unknown fields are ignored, and absent ones are empty. The texts come from other devices and
-//! from applications: [`Status::read`] bounds them, and replaces characters that control a terminal
-//! or the direction of text.
+//! from applications: [`crate::bounded`] bounds them while they are read, and replaces characters
+//! that control a terminal or the direction of text.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufReader, Read};
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::{Deserializer, Error};
+
+use crate::bounded::{OfText, first, last, name, names, sentence, sentences};
 
 /// Maximum number of entries of a list, except streams.
 const MAX_ENTRIES: usize = 1024;
@@ -17,34 +19,45 @@ const MAX_ENTRIES: usize = 1024;
 /// Maximum number of streams.
 const MAX_STREAMS: usize = 20_000;
 
-/// Maximum number of paths of a stream or a session.
+/// Maximum number of paths of a session, and of notes.
 const MAX_SHARES: usize = 64;
 
-/// Maximum length of a name and of a sentence, in characters.
-const MAX_NAME: usize = 128;
-const MAX_SENTENCE: usize = 600;
+/// Maximum number of paths of a stream.
+const MAX_PARTS: usize = 16;
 
 /// Status of a daemon.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
+    #[serde(deserialize_with = "name")]
     pub role: String,
+    #[serde(deserialize_with = "name")]
     pub device: String,
+    #[serde(deserialize_with = "name")]
     pub version: String,
     pub process: u32,
     pub uptime_s: f64,
+    #[serde(deserialize_with = "names::<_, MAX_ENTRIES>")]
     pub needs_restart: Vec<String>,
+    #[serde(deserialize_with = "first::<_, _, MAX_ENTRIES>")]
     pub sessions: Vec<Session>,
+    #[serde(deserialize_with = "first::<_, _, MAX_ENTRIES>")]
     pub paths: Vec<PathTotal>,
+    #[serde(deserialize_with = "first::<_, _, MAX_ENTRIES>")]
     pub relayed: Vec<Relayed>,
+    #[serde(deserialize_with = "first::<_, _, MAX_ENTRIES>")]
     pub relays: Vec<Relay>,
+    #[serde(deserialize_with = "last::<_, _, MAX_STREAMS>")]
     pub transfers: Vec<Transfer>,
     pub transfers_withheld: bool,
+    #[serde(deserialize_with = "first::<_, _, MAX_ENTRIES>")]
     pub links: Vec<Link>,
+    #[serde(deserialize_with = "first::<_, _, MAX_ENTRIES>")]
     pub rules: Vec<Rule>,
     pub default_flows_total: Option<u64>,
     pub budget: Option<Budget>,
     pub memory: Option<Memory>,
+    #[serde(deserialize_with = "sentences::<_, MAX_SHARES>")]
     pub notes: Vec<String>,
 }
 
@@ -52,10 +65,14 @@ pub(crate) struct Status {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Session {
+    #[serde(deserialize_with = "name")]
     pub peer: String,
+    #[serde(deserialize_with = "name")]
     pub state: String,
+    #[serde(deserialize_with = "name")]
     pub scheduler: String,
     pub streams_open: u64,
+    #[serde(deserialize_with = "first::<_, _, MAX_SHARES>")]
     pub subflows: Vec<Subflow>,
 }
 
@@ -63,8 +80,11 @@ pub(crate) struct Session {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Subflow {
+    #[serde(deserialize_with = "name")]
     pub name: String,
+    #[serde(deserialize_with = "name")]
     pub kind: String,
+    #[serde(deserialize_with = "name")]
     pub state: String,
     pub pad_ms: Option<f64>,
     pub rtt_ms: Option<f64>,
@@ -75,7 +95,9 @@ pub(crate) struct Subflow {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PathTotal {
+    #[serde(deserialize_with = "name")]
     pub peer: String,
+    #[serde(deserialize_with = "name")]
     pub name: String,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -85,6 +107,7 @@ pub(crate) struct PathTotal {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Relayed {
+    #[serde(deserialize_with = "name")]
     pub primary: String,
     pub bytes_down: u64,
     pub bytes_up: u64,
@@ -94,6 +117,7 @@ pub(crate) struct Relayed {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Relay {
+    #[serde(deserialize_with = "name")]
     pub primary: String,
     pub level_down_bytes: u64,
     pub level_up_bytes: u64,
@@ -107,12 +131,15 @@ pub(crate) struct Transfer {
     #[serde(deserialize_with = "hash")]
     pub session: u64,
     pub stream: u64,
+    #[serde(deserialize_with = "name")]
     pub destination: String,
+    #[serde(deserialize_with = "name")]
     pub class: String,
     #[serde(rename = "state", deserialize_with = "is_open")]
     pub is_open: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    #[serde(deserialize_with = "first::<_, _, MAX_PARTS>")]
     pub subflows: Vec<Share>,
 }
 
@@ -120,6 +147,7 @@ pub(crate) struct Transfer {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Share {
+    #[serde(deserialize_with = "name")]
     pub name: String,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -129,9 +157,13 @@ pub(crate) struct Share {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Link {
+    #[serde(deserialize_with = "name")]
     pub name: String,
+    #[serde(deserialize_with = "name")]
     pub kind: String,
+    #[serde(deserialize_with = "name")]
     pub state: String,
+    #[serde(deserialize_with = "sentence")]
     pub error: Option<String>,
 }
 
@@ -139,6 +171,7 @@ pub(crate) struct Link {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Rule {
+    #[serde(deserialize_with = "name")]
     pub name: String,
     pub line: usize,
     pub flows_total: u64,
@@ -148,6 +181,7 @@ pub(crate) struct Rule {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Budget {
+    #[serde(deserialize_with = "name")]
     pub month: String,
     pub used_bytes: u64,
     pub max_bytes: Option<u64>,
@@ -167,81 +201,11 @@ impl Status {
     /// # Errors
     /// It cannot be read, or is not the status of a daemon.
     pub fn read(from: impl Read) -> Result<Self, serde_json::Error> {
-        let mut status: Self = serde_json::from_reader(BufReader::new(from))?;
+        let status: Self = serde_json::from_reader(BufReader::new(from))?;
         if !["primary", "helper", "proxy"].contains(&status.role.as_str()) {
             return Err(Error::custom("it has no role of a daemon"));
         }
-        status.bound();
         Ok(status)
-    }
-
-    fn bound(&mut self) {
-        [&mut self.device, &mut self.version]
-            .into_iter()
-            .for_each(name);
-        self.needs_restart.truncate(MAX_ENTRIES);
-        self.needs_restart.iter_mut().for_each(name);
-        self.sessions.truncate(MAX_ENTRIES);
-        for session in &mut self.sessions {
-            [
-                &mut session.peer,
-                &mut session.state,
-                &mut session.scheduler,
-            ]
-            .into_iter()
-            .for_each(name);
-            session.subflows.truncate(MAX_SHARES);
-            for subflow in &mut session.subflows {
-                [&mut subflow.name, &mut subflow.kind, &mut subflow.state]
-                    .into_iter()
-                    .for_each(name);
-            }
-        }
-        self.paths.truncate(MAX_ENTRIES);
-        for path in &mut self.paths {
-            [&mut path.peer, &mut path.name].into_iter().for_each(name);
-        }
-        self.relayed.truncate(MAX_ENTRIES);
-        self.relayed.iter_mut().for_each(|r| name(&mut r.primary));
-        self.relays.truncate(MAX_ENTRIES);
-        self.relays.iter_mut().for_each(|r| name(&mut r.primary));
-        self.links.truncate(MAX_ENTRIES);
-        for link in &mut self.links {
-            [&mut link.name, &mut link.kind, &mut link.state]
-                .into_iter()
-                .for_each(name);
-            link.error.iter_mut().for_each(sentence);
-        }
-        self.rules.truncate(MAX_ENTRIES);
-        self.rules.iter_mut().for_each(|r| name(&mut r.name));
-        self.budget.iter_mut().for_each(|b| name(&mut b.month));
-        self.notes.truncate(MAX_SHARES);
-        self.notes.iter_mut().for_each(sentence);
-        // The newest are last.
-        let old = self.transfers.len().saturating_sub(MAX_STREAMS);
-        self.transfers.drain(..old);
-        for transfer in &mut self.transfers {
-            [&mut transfer.destination, &mut transfer.class]
-                .into_iter()
-                .for_each(name);
-            transfer.subflows.truncate(MAX_SHARES);
-            transfer.subflows.iter_mut().for_each(|s| name(&mut s.name));
-        }
-    }
-}
-
-/// A value that is made of a text.
-struct OfText<T>(fn(&str) -> T);
-
-impl<T> Visitor<'_> for OfText<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        Ok((self.0)(text))
     }
 }
 
@@ -255,37 +219,6 @@ fn hash<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         text.hash(&mut hasher);
         hasher.finish()
     }))
-}
-
-fn name(text: &mut String) {
-    clean(text, MAX_NAME);
-}
-
-fn sentence(text: &mut String) {
-    clean(text, MAX_SENTENCE);
-}
-
-/// Cuts a text, and replaces characters that are not to be shown.
-fn clean(text: &mut String, max: usize) {
-    if text.len() <= max && text.chars().all(is_shown) {
-        return;
-    }
-    let shown = text
-        .chars()
-        .map(|c| if is_shown(c) { c } else { '\u{fffd}' });
-    *text = match text.chars().nth(max) {
-        None => shown.collect(),
-        Some(_) => shown.take(max - 1).chain(['…']).collect(),
-    };
-}
-
-/// Whether a character neither controls a terminal nor turns the direction of the text around it
-/// (Unicode Standard Annex 9), nor is invisible.
-fn is_shown(c: char) -> bool {
-    let is_format = matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    !c.is_control() && !is_format
 }
 
 #[cfg(test)]
@@ -320,5 +253,28 @@ mod tests {
         assert!(status.notes[0].ends_with("x…"));
         assert_eq!(status.notes[1], "é".repeat(600));
         assert_eq!(status.rules.len(), MAX_ENTRIES);
+    }
+
+    #[test]
+    fn lists_of_any_length_are_kept_in_part() {
+        let empty = |count| vec![serde_json::json!({}); count];
+        let streams = (0..MAX_STREAMS + 5).map(|n| serde_json::json!({ "stream": n }));
+        let text = serde_json::json!({
+            "role": "proxy", "sessions": empty(MAX_ENTRIES + 1), "paths": empty(MAX_ENTRIES + 1),
+            "links": empty(MAX_ENTRIES + 1), "relayed": empty(MAX_ENTRIES + 1),
+            "relays": empty(MAX_ENTRIES + 1), "transfers": streams.collect::<Vec<_>>(),
+        });
+        let status = Status::read(text.to_string().as_bytes()).unwrap();
+        let counts = [
+            status.sessions.len(),
+            status.paths.len(),
+            status.links.len(),
+            status.relayed.len(),
+            status.relays.len(),
+        ];
+        assert_eq!(counts, [MAX_ENTRIES; 5]);
+        assert_eq!(status.transfers.len(), MAX_STREAMS);
+        // The newest are last.
+        assert_eq!(status.transfers[0].stream, 5);
     }
 }
