@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::MissedTickBehavior;
+use tokio::time::sleep_until;
 
 use crate::client::Client;
 use crate::model::{Event, Frame, Model, Sample};
@@ -16,6 +16,9 @@ use crate::status::Status;
 
 /// Time between two questions to the daemon.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// An answer is shown to a new listener if it is younger than this, in seconds.
+const NEW_S: f64 = 5.0;
 
 /// Maximum number of listeners: pages that are open.
 const MAX_LISTENERS: usize = 8;
@@ -113,7 +116,8 @@ impl Hub {
             owner: self.owner.as_deref(),
         };
         let mut lines = vec![history.bytes()];
-        if let Some(frame) = state.model.frame() {
+        let is_new = |frame: &&Frame| self.now() - frame.t < NEW_S;
+        if let Some(frame) = state.model.frame().filter(is_new) {
             let (sample, events) = (None, Vec::new());
             lines.push(
                 Line::Frame {
@@ -139,14 +143,16 @@ impl Hub {
 
     /// Asks the daemon once a second while somebody listens; for ever.
     pub async fn run(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next = self.start + EVERY;
         loop {
-            if !self.has_listeners() {
+            while !self.has_listeners() {
                 self.listener_came.notified().await;
-                ticks.reset_immediately();
             }
-            ticks.tick().await;
+            sleep_until(next.into()).await;
+            if !self.has_listeners() {
+                continue;
+            }
+            next = Instant::now() + EVERY;
             let client = self.client.clone();
             let answer = tokio::task::spawn_blocking(move || client.ask()).await;
             let answer = answer.unwrap_or_else(|e| Err(e.to_string()));

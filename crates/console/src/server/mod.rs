@@ -4,6 +4,7 @@ mod files;
 mod guard;
 mod hub;
 mod lines;
+mod patience;
 
 pub(crate) use guard::Token;
 pub(crate) use hub::Hub;
@@ -26,12 +27,16 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use lines::Lines;
+use patience::Patience;
 
 /// Maximum number of connections; further ones wait.
 const MAX_CONNECTIONS: usize = 64;
 
 /// Time for the head of a request, waiting for it included.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time within which a client reads what waits for it: one that does not loses its connection.
+const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Maximum size of a request's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -144,10 +149,13 @@ impl Site {
             let answer = self.answer(&request);
             async move { Ok::<_, Infallible>(answer) }
         };
-        // An error concerns this client alone.
+        let stream = Patience::new(stream, READ_WITHIN);
+        // An error concerns this client alone. With one answer for each connection nobody keeps a
+        // place by asking on.
         let _ = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_WITHIN)
+            .keep_alive(false)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service_fn(answer))
             .await;
