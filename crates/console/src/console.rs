@@ -1,7 +1,10 @@
 //! `mpbond console`.
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
+use std::thread;
 
 use clap::Args;
 use mpbond_command::{Failure, print};
@@ -21,7 +24,7 @@ use crate::server::{Hub, Sockets, Token};
 Examples:
   mpbond console --open              in the browser of the desktop
   mpbond console --role proxy        where several daemons run
-  ssh -L 7070:127.0.0.1:7070 server mpbond console --port 7070
+  ssh -t -L 7070:127.0.0.1:7070 server mpbond console --port 7070
                                      the console of a server: open the address that it prints")]
 pub(crate) struct ConsoleArgs {
     #[command(flatten)]
@@ -50,9 +53,10 @@ impl ConsoleArgs {
                 SignalKind::interrupt(),
                 SignalKind::terminate(),
                 SignalKind::hangup(),
+                SignalKind::quit(),
             ]
             .map(signal);
-            let [Ok(interrupt), Ok(terminate), Ok(hangup)] = &mut signals else {
+            let [Ok(interrupt), Ok(terminate), Ok(hangup), Ok(quit)] = &mut signals else {
                 return Err(Failure::run("signals cannot be received"));
             };
             print(&format!(
@@ -71,6 +75,7 @@ impl ConsoleArgs {
                 _ = interrupt.recv() => Ok(()),
                 _ = terminate.recv() => Ok(()),
                 _ = hangup.recv() => Ok(()),
+                _ = quit.recv() => Ok(()),
             }
         })?;
         runtime.shutdown_background();
@@ -92,21 +97,31 @@ impl ConsoleArgs {
 /// lines of programs, in which the address itself would be, are shown to every user.
 fn open(address: &str) -> Option<NamedTempFile> {
     let opened = forwarder(address).and_then(|file| {
-        Command::new("xdg-open")
+        let mut browser = Command::new("xdg-open")
             .arg(file.path())
+            // Ctrl-C in this terminal ends the console, and no browser.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
+        thread::spawn(move || match browser.wait() {
+            Ok(code) if !code.success() => no_browser(&code),
+            _ => {}
+        });
         Ok(file)
     });
     match opened {
         Ok(file) => Some(file),
         Err(e) => {
-            let _ = writeln!(io::stderr(), "no browser can be opened (xdg-open: {e})");
+            no_browser(&e);
             None
         }
     }
+}
+
+fn no_browser(why: &dyn Display) {
+    let _ = writeln!(io::stderr(), "no browser can be opened (xdg-open: {why})");
 }
 
 fn forwarder(address: &str) -> io::Result<NamedTempFile> {

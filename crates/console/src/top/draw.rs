@@ -1,4 +1,4 @@
-//! The picture of `top`: the same for the terminal and for `--once`.
+//! A frame of `top`: the same for the terminal and for `--once`.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, Widget as _};
 use super::format::{bytes, milliseconds, percent, rate, span};
 use crate::model::{Frame, HISTORY_S, Kind, Model, PathRow, SlotRate, short};
 
-/// Size of the picture of `--once`.
+/// Size of the frame of `--once`.
 const PLAIN: Rect = Rect::new(0, 0, 80, 40);
 
 /// Rows of the chart.
@@ -28,7 +28,7 @@ const GOOD: Style = Style::new().fg(Color::Green);
 const DOUBTFUL: Style = Style::new().fg(Color::Yellow);
 const BAD: Style = Style::new().fg(Color::Red);
 
-/// The picture as lines of plain text.
+/// The frame as lines of plain text.
 pub(super) fn as_text(model: &Model, t: f64) -> String {
     let mut buffer = Buffer::empty(PLAIN);
     // Two answers have no history.
@@ -44,7 +44,7 @@ pub(super) fn as_text(model: &Model, t: f64) -> String {
     lines.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// Draws the picture.
+/// Draws the frame.
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, model: &Model, t: f64) {
     draw_with(CHART_ROWS, area, buffer, model, t);
 }

@@ -7,7 +7,7 @@ mod screen;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,12 +34,12 @@ const NOTICE: Duration = Duration::from_millis(100);
 Examples:
   mpbond top                        until q is pressed
   mpbond top --role helper          where several daemons run
-  mpbond top --once                 one picture as plain text, after a second
+  mpbond top --once                 one frame as plain text, after a second
   mpbond top --once --json          the same as JSON; docs/console.md explains every field")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
-    /// Print one picture as plain text, and end.
+    /// Print one frame as plain text, and end.
     #[arg(long)]
     once: bool,
     /// Print JSON, for programs. Sizes are in bytes, rates in bytes per second.
@@ -89,9 +89,9 @@ impl TopArgs {
 
 /// A flag that a signal to end sets.
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     let ends = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ends)).map_err(Failure::run)?;
     }
     Ok(ends)
@@ -111,7 +111,7 @@ fn ask_always(client: Client) -> Receiver<Result<Status, String>> {
     from
 }
 
-/// Waits until there is something to draw. False: the user has had enough.
+/// Waits until there is something to draw. False: end the program.
 fn wait(
     ends: &AtomicBool,
     answers: &Receiver<Result<Status, String>>,
@@ -119,13 +119,20 @@ fn wait(
     start: Instant,
 ) -> Result<bool, Failure> {
     while !ends.load(Ordering::Relaxed) {
-        if let Ok(answer) = answers.try_recv() {
-            let t = start.elapsed().as_secs_f64();
-            match answer {
-                Ok(status) => drop(model.take(t, status)),
-                Err(why) => drop(model.fail(t, &why)),
+        let t = start.elapsed().as_secs_f64();
+        match answers.try_recv() {
+            Ok(Ok(status)) => {
+                model.take(t, status);
+                return Ok(true);
             }
-            return Ok(true);
+            Ok(Err(why)) => {
+                model.fail(t, &why);
+                return Ok(true);
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => {
+                return Err(Failure::run("the thread that asks the daemon has ended"));
+            }
         }
         let has_event = match event::poll(NOTICE) {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,

@@ -8,7 +8,7 @@ use ratatui::DefaultTerminal;
 use super::draw;
 use crate::model::Model;
 
-/// The terminal while the picture is shown; restored when dropped, and when a thread panics.
+/// The terminal while frames are shown; restored when dropped, and when a thread panics.
 #[derive(Debug)]
 pub(super) struct Screen(DefaultTerminal);
 
@@ -18,16 +18,16 @@ impl Screen {
     pub fn open() -> Result<Self, Failure> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(Failure::input(
-                "standard input and output are no terminal: --once prints one picture",
+                "standard input and output are no terminal: --once prints one frame",
             ));
         }
-        // It also has panics restore the terminal.
+        // A panic restores the terminal, too: this sets a hook for it.
         ratatui::try_init()
             .map(Self)
             .map_err(|e| Failure::run(format_args!("the terminal cannot be used: {e}")))
     }
 
-    /// Draws the picture.
+    /// Draws a frame.
     ///
     /// # Errors
     /// The terminal takes no more.
@@ -40,7 +40,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Where the terminal has gone, there is nothing to restore.
+        // It fails where the terminal is closed.
         let _ = ratatui::try_restore();
     }
 }

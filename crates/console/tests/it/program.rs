@@ -70,11 +70,37 @@ fn without_a_daemon_there_is_one_line_and_code_1() {
         line,
         format!("{place}: nobody listens there: the daemon has ended\n")
     );
-    let line = CONSOLE.fails(&["top", "--role", "helper", "--once"], 1);
-    assert!(
-        line.starts_with("no daemon answers here (tried /run/"),
-        "{line}"
-    );
+}
+
+/// The places are those of the daemons.
+#[test]
+fn without_options_the_places_of_daemons_are_tried() {
+    let system = "/run/mpbond/helper.sock";
+    if Path::new(system).exists() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().to_str().unwrap();
+    let variables = [
+        (&["XDG_RUNTIME_DIR", "HOME"][..], "mpbond-helper.sock"),
+        (&["HOME"], ".config/mpbond/helper.sock"),
+        (&["XDG_CONFIG_HOME"], "mpbond/helper.sock"),
+    ];
+    for (names, file) in variables {
+        let mut command = CONSOLE.command(["top", "--role", "helper", "--once"]);
+        for name in ["HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"] {
+            command.env_remove(name);
+        }
+        let outcome = command.envs(names.iter().map(|name| (name, home))).output();
+        let outcome = Outcome::from(outcome.unwrap());
+        assert_eq!(outcome.code, 1);
+        let tried = match nix::unistd::geteuid().is_root() {
+            true => system.to_owned(),
+            false => format!("{home}/{file}, {system}"),
+        };
+        let expected = format!("no daemon answers here (tried {tried}): ");
+        assert!(outcome.stderr.contains(&expected), "{}", outcome.stderr);
+    }
 }
 
 #[test]
@@ -196,53 +222,52 @@ fn answers_are_bounded() {
     );
 }
 
-/// A browser that keeps the file with which it is called.
-#[test]
-fn the_browser_is_opened_by_a_private_file() {
-    let daemon = two_paths();
-    let folder = tempfile::tempdir().unwrap();
-    let seen = folder.path().join("seen");
-    let browser = folder.path().join("xdg-open");
+/// A console whose browser is a script that notes the file with which it is called, and its process
+/// group; returns what it has noted: mode, file, content, group.
+fn opened(daemon: &Daemon, folder: &Path) -> (Console, [String; 4]) {
+    let seen = folder.join("seen");
+    let browser = folder.join("xdg-open");
     let script = format!(
-        "#!/bin/sh\nstat -c '%a %n' \"$1\" >{0}.new && cat \"$1\" >>{0}.new && mv {0}.new {0}\n",
+        "#!/bin/sh\n{{ stat -c '%a' \"$1\"; echo \"$1\"; cat \"$1\"; \
+         cut -d ' ' -f 5 /proc/$$/stat; }} >{0}.new && mv {0}.new {0}\n",
         seen.display()
     );
     std::fs::write(&browser, script).unwrap();
     std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!(
-        "{}:{}",
-        folder.path().display(),
-        std::env::var("PATH").unwrap()
-    );
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let runtime = daemon.folder().to_str().unwrap();
     let variables = [("PATH", path.as_str()), ("XDG_RUNTIME_DIR", runtime)];
-    let mut console = Console::start_with(&["--socket", daemon.place(), "--open"], &variables);
+    let console = Console::start_with(&["--socket", daemon.place(), "--open"], &variables);
     let deadline = Instant::now() + WITHIN;
     while !seen.exists() {
         assert!(Instant::now() < deadline, "no browser was opened");
         thread::sleep(Duration::from_millis(20));
     }
-    let seen = std::fs::read_to_string(&seen).unwrap();
-    let (mode, rest) = seen.split_once(' ').unwrap();
-    let (file, text) = rest.split_once('\n').unwrap();
+    let noted = std::fs::read_to_string(&seen).unwrap();
+    let noted: Vec<String> = noted.lines().map(str::to_owned).collect();
+    (console, noted.try_into().unwrap())
+}
+
+#[test]
+fn the_browser_is_opened_by_a_private_file_and_in_a_group_of_its_own() {
+    let daemon = two_paths();
+    let folder = tempfile::tempdir().unwrap();
+    let (console, [mode, file, text, group]) = opened(&daemon, folder.path());
     assert_eq!(mode, "600");
     assert!(!file.contains(&console.token), "{file}");
     let address = format!("url={}#{}", console.origin(), console.token);
     assert!(text.contains(&address), "{text}");
-    let id = console.child.id().to_string();
-    Command::new("kill")
-        .args(["-s", "INT", &id])
-        .status()
-        .unwrap();
-    assert_eq!(console.child.wait().unwrap().code(), Some(0));
-    assert!(!Path::new(file).exists(), "{file} is left");
+    // Ctrl-C goes to the group of the console, which is that of this test.
+    assert_ne!(group, nix::unistd::getpgrp().to_string());
 }
 
 #[test]
 fn signals_end_the_console_and_leave_nothing() {
-    for signal in ["INT", "TERM", "HUP"] {
+    for signal in ["INT", "TERM", "HUP", "QUIT"] {
         let daemon = two_paths();
-        let mut console = Console::start(daemon.place());
+        let folder = tempfile::tempdir().unwrap();
+        let (mut console, [_, file, ..]) = opened(&daemon, folder.path());
+        assert!(Path::new(&file).exists());
         let mut open = console.connect();
         open.write_all(b"GET / HTTP/1.1\r\n").unwrap();
         let id = console.child.id().to_string();
@@ -253,6 +278,7 @@ fn signals_end_the_console_and_leave_nothing() {
         assert_eq!(console.child.wait().unwrap().code(), Some(0), "{signal}");
         let left = std::fs::read_dir(daemon.folder()).unwrap().count();
         assert_eq!(left, 1, "more than the daemon's socket");
+        TcpListener::bind(("127.0.0.1", console.port)).unwrap();
     }
 }
 
@@ -331,7 +357,7 @@ fn top_restores_the_terminal_after_keys_and_signals() {
     if !has_script() {
         return;
     }
-    for end in ["q", "\u{3}", "\u{1b}", "TERM", "HUP", "INT"] {
+    for end in ["q", "\u{3}", "\u{1b}", "TERM", "HUP", "INT", "QUIT"] {
         let daemon = two_paths();
         let mut terminal = Terminal::open(&daemon);
         terminal.until("\u{1b}[?1049h");
