@@ -1,7 +1,7 @@
 // The chart: rate by path over ten minutes, download above the line and upload below it, with
 // events, and a cursor that keys and the pointer move.
 
-import { rate, span } from './text.js';
+import { isolated, rate, span } from './text.js';
 
 const HISTORY_S = 600;
 const EDGE = { left: 44, right: 10, top: 30, bottom: 22 };
@@ -10,7 +10,11 @@ const COLOURS = 8;
 const LEAST_UP = 0.14;
 const MARKS = { good: 'M-4 6L0 0L4 6Z', bad: 'M-4 0L0 6L4 0Z', doubtful: 'M0 0L4 4L0 8L-4 4Z' };
 
-export const colour = (slot) => `c${slot % COLOURS}`;
+/** Slot of the paths that have none of their own. */
+const OTHERS = 24;
+
+/** The class of a path's colour: grey for the others, and for a path that is not known. */
+export const colour = (slot) => (slot < OTHERS ? `c${slot % COLOURS}` : 'others');
 
 /** What an event means: good, bad or doubtful. */
 export function tone(kind) {
@@ -246,7 +250,7 @@ export class Chart {
     const names = new Map(this.state.frame.paths.map((p) => [p.slot, p.shares_slot ? 'others' : p.name]));
     const parts = sample.rates.map(([slot, down, up]) => {
       const name = names.get(slot) ?? 'a former path';
-      return `${name} ↓ ${rate(down)} ↑ ${rate(up)}`;
+      return `${isolated(name)} ↓ ${rate(down)} ↑ ${rate(up)}`;
     });
     const ago = span(this.state.t - sample.t);
     this.readout.textContent =

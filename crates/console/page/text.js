@@ -29,6 +29,9 @@ export function span(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
+/** A name within a line: right-to-left letters in it do not move what stands beside it. */
+export const isolated = (name) => `\u2068${name}\u2069`;
+
 export const shortId = (id) => id.slice(0, 7);
 
 export const count = (number, one, many) => `${number.toLocaleString('en')} ${number === 1 ? one : many}`;

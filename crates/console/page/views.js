@@ -2,7 +2,7 @@
 // set as text.
 
 import { colour, tone } from './chart.js';
-import { bytes, count, milliseconds, percent, rate, shortId, span } from './text.js';
+import { bytes, count, isolated, milliseconds, percent, rate, shortId, span } from './text.js';
 
 const EVENTS_SHOWN = 30;
 const at = (id) => document.getElementById(id);
@@ -33,7 +33,8 @@ function each(parent, items, key, create, update) {
     if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null);
     update(child, item);
   });
-  known.forEach((child) => child.remove());
+  // Those that are gone, and further ones with the key of another.
+  while (parent.children.length > items.length) parent.lastChild.remove();
 }
 
 const STATES = {
@@ -174,7 +175,7 @@ function streams({ frame, owner }) {
   put(at('streams-count'), `${open.toLocaleString('en')} open`);
   let none = '';
   if (withheld) {
-    none = `Destinations are shown to root${owner && owner !== 'root' ? ` and ${owner}` : ''}: run mpbond console as one of them.`;
+    none = `Destinations are shown to root${owner && owner !== 'root' ? `, ${owner} and the daemon's group` : ''}: run mpbond console as one of them.`;
   } else if (groups.length === 0) {
     none = 'No application has opened a connection.';
   } else if (more > 0) {
@@ -196,10 +197,10 @@ function streams({ frame, owner }) {
     const carried = group.paths.reduce((total, p) => total + p[1], 0);
     const shown = carried ? group.paths.filter((p) => p[1] > 0) : [];
     each(cells.meter, shown, (p) => p[0], () => make('span'), (part, [name, own]) => {
-      part.className = `fill ${colour(slots.get(name) ?? 0)}`;
+      part.className = `fill ${colour(slots.get(name))}`;
       part.style.width = `${(own / carried) * 100}%`;
     });
-    put(cells.shares, shown.map(([name, own]) => `${name} ${percent(own / carried)}`).join(', '));
+    put(cells.shares, shown.map(([name, own]) => `${isolated(name)} ${percent(own / carried)}`).join(', '));
   });
 }
 
@@ -301,7 +302,7 @@ function makeDevice() {
 }
 
 function rules(frame) {
-  const list = frame.rules.map((r) => ({ ...r }));
+  const list = [...frame.rules];
   if (frame.default_flows_total != null) {
     list.push({ name: 'no rule', line: 0, flows_total: frame.default_flows_total });
   }

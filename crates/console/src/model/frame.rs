@@ -57,7 +57,8 @@ pub(crate) struct PathRow {
     pub rate: Option<Rate>,
     pub down_bytes: Option<u64>,
     pub up_bytes: Option<u64>,
-    /// Share in the bytes of the last five minutes, from 0 to 1; absent without any bytes.
+    /// Share in the bytes of the last five minutes, from 0 to 1; absent without any bytes, and
+    /// before a minute has been seen.
     pub share: Option<f64>,
 }
 
@@ -98,10 +99,6 @@ impl Frame {
         streams: Streams,
     ) -> Self {
         let rows: Vec<_> = paths.iter().map(|path| row(path, rates, shares)).collect();
-        let mut total: Option<Rate> = None;
-        for rate in rows.iter().filter_map(|row| row.rate) {
-            *total.get_or_insert_default() += rate;
-        }
         let budget = status.budget.as_ref().map(|b| Gauge {
             month: Some(b.month.clone()),
             used_bytes: b.used_bytes,
@@ -132,7 +129,7 @@ impl Frame {
                 process: status.process,
                 uptime_s: status.uptime_s,
             },
-            total,
+            total: rates.total(),
             paths: rows,
             streams,
             sessions: sessions.collect(),

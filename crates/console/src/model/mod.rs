@@ -28,6 +28,9 @@ pub(crate) const HISTORY_S: f64 = 600.0;
 /// The shares of paths are those of this last span, in seconds.
 const SHARE_S: f64 = 300.0;
 
+/// Shares are told when this much has been seen, in seconds: those of one second say little.
+const LEAST_SHARE_S: f64 = 60.0;
+
 /// Longest time between two answers of which rates are the difference: over more, an average would
 /// be shown as if it had been measured.
 const LONGEST_S: f64 = 5.0;
@@ -109,6 +112,7 @@ impl Model {
             }
         }
         let is_new = span.is_some() || self.rates.is_empty();
+        self.rates.free_slots(&now, self.samples.iter());
         let mut added = false;
         if is_new {
             let rates = self.rates.take(&now, span);
@@ -171,10 +175,13 @@ impl Model {
         self.events.since(0)
     }
 
-    /// Share of each slot in the bytes of the last five minutes; empty without any.
+    /// Share of each slot in the bytes of the last five minutes; empty without any, and before
+    /// enough has been seen.
     fn shares(&self, t: f64) -> Vec<f64> {
         let mut bytes: Vec<f64> = Vec::new();
+        let mut seen = 0.0;
         for sample in self.samples.iter().filter(|s| s.t > t - SHARE_S) {
+            seen += sample.span;
             for SlotRate(slot, down, up) in &sample.rates {
                 if bytes.len() <= *slot {
                     bytes.resize(slot + 1, 0.0);
@@ -183,7 +190,7 @@ impl Model {
             }
         }
         let total: f64 = bytes.iter().sum();
-        if total > 0.0 {
+        if total > 0.0 && seen >= LEAST_SHARE_S {
             bytes.iter_mut().for_each(|b| *b /= total);
         } else {
             bytes.clear();

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use super::Sample;
 use super::paths::{Bytes, Key, Path};
 
-/// Number of paths that have a slot of their own while this process runs; further ones share
-/// [`OTHERS`].
+/// Number of paths in ten minutes that have a slot of their own; further ones share [`OTHERS`].
 const SLOTS: usize = 24;
 
 /// Slot of all further paths.
@@ -52,13 +52,18 @@ pub(super) struct Rates {
     counters: HashMap<Key, Bytes>,
     rates: HashMap<Key, Rate>,
     slots: HashMap<Key, usize>,
+    /// There are counters that the next ones are compared with; at a daemon without paths none.
+    has_before: bool,
+    /// The rates are known: those of `rates`, and no others.
+    is_compared: bool,
 }
 
 impl Rates {
     /// Takes the counters `span` seconds after the last ones; returns the rates by slot, if there
-    /// were any counters before.
+    /// was an answer before.
     pub fn take(&mut self, paths: &[Path], span: Option<f64>) -> Option<Vec<SlotRate>> {
-        let had_any = !self.counters.is_empty();
+        self.is_compared = self.has_before && span.is_some();
+        self.has_before = true;
         self.rates.clear();
         let mut by_slot: Vec<SlotRate> = Vec::new();
         let counted = paths.iter().filter_map(|p| Some((&p.key, p.bytes?)));
@@ -82,18 +87,47 @@ impl Rates {
         }
         self.counters = counted.map(|(key, bytes)| (key.clone(), bytes)).collect();
         by_slot.sort_by_key(|s| s.0);
-        (had_any && span.is_some()).then_some(by_slot)
+        self.is_compared.then_some(by_slot)
     }
 
     /// Forgets counters: the next ones are not compared with them.
     pub fn forget(&mut self) {
         self.counters.clear();
         self.rates.clear();
+        self.has_before = false;
+        self.is_compared = false;
     }
 
-    /// Whether no counters are known.
+    /// Whether no answer is known.
     pub fn is_empty(&self) -> bool {
-        self.counters.is_empty()
+        !self.has_before
+    }
+
+    /// Sum of all rates; none before two answers have been compared, and where no counter could be.
+    pub fn total(&self) -> Option<Rate> {
+        let is_known = self.counters.is_empty() || !self.rates.is_empty();
+        (self.is_compared && is_known).then(|| {
+            let mut total = Rate::default();
+            self.rates.values().for_each(|rate| total += *rate);
+            total
+        })
+    }
+
+    /// Gives up the slots of paths that are in no sample any more and are not among `paths`.
+    pub fn free_slots<'a>(
+        &mut self,
+        paths: &[Path],
+        samples: impl Iterator<Item = &'a Sample> + Clone,
+    ) {
+        if self.slots.len() < SLOTS {
+            return;
+        }
+        self.slots.retain(|key, slot| {
+            paths.iter().any(|path| path.key == *key)
+                || samples
+                    .clone()
+                    .any(|sample| sample.rates.iter().any(|rate| rate.0 == *slot))
+        });
     }
 
     /// The last rate of a path, if it is known.
@@ -110,10 +144,10 @@ impl Rates {
         if let Some(slot) = self.slots.get(key) {
             return *slot;
         }
-        let slot = self.slots.len();
-        if slot >= SLOTS {
+        let is_free = |slot: &usize| self.slots.values().all(|used| used != slot);
+        let Some(slot) = (0..SLOTS).find(is_free) else {
             return OTHERS;
-        }
+        };
         self.slots.insert(key.clone(), slot);
         slot
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::rates::Rate;
 use super::*;
 
 /// A primary `uptime` seconds after its start, with paths of these names, states and bytes.
@@ -202,6 +203,49 @@ fn events_and_paths_are_bounded() {
     // 24 paths have slots; the others share one.
     assert_eq!(last.rates.len(), 25);
     assert_eq!(last.rates[24], SlotRate(24, 76_000.0, 0.0));
+}
+
+/// Names that are gone leave their slots to others.
+#[test]
+fn slots_are_used_again() {
+    let mut model = Model::default();
+    for minute in 0..60_u64 {
+        let name = format!("p{minute}");
+        for second in 0..60 {
+            let t = (minute * 60 + second) as f64;
+            let paths = [(name.as_str(), "up", second * 1000, 0)];
+            take(&mut model, t, &primary(t, &paths));
+        }
+        let row = &model.frame().unwrap().paths[0];
+        assert!(!row.shares_slot && row.share.is_some() == (minute > 0));
+    }
+}
+
+#[test]
+fn a_daemon_without_paths_has_rates_of_zero() {
+    let mut model = Model::default();
+    let idle = |t: f64| json!({ "role": "proxy", "process": 1, "uptime_s": t });
+    assert_eq!(take(&mut model, 0.0, &idle(1.0)).0, None);
+    assert_eq!(model.frame().unwrap().total, None);
+    let (sample, _) = take(&mut model, 1.0, &idle(2.0));
+    assert_eq!(sample.unwrap().rates, []);
+    assert_eq!(model.frame().unwrap().total.map(Rate::sum), Some(0.0));
+}
+
+#[test]
+fn shares_are_told_after_a_minute() {
+    let mut model = Model::default();
+    for second in 0..=60_u64 {
+        let t = second as f64;
+        let paths = [("wifi", "up", second * 1000, 0)];
+        take(&mut model, t, &primary(t, &paths));
+        let expected = (second == 60).then_some(1.0);
+        assert_eq!(
+            model.frame().unwrap().paths[0].share,
+            expected,
+            "{second} s"
+        );
+    }
 }
 
 #[test]

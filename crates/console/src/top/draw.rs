@@ -67,7 +67,7 @@ fn draw_with(chart_rows: u16, area: Rect, buffer: &mut Buffer, model: &Model, t:
     .areas(area);
     header(frame, model).render(head, buffer);
     draw_chart(chart, buffer, model, t);
-    draw_paths(path_area, buffer, frame);
+    draw_paths(path_area, buffer, frame, chart_rows > 0);
     draw_streams(streams, buffer, frame);
     let [_, below] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(below);
     Paragraph::new(last).render(below, buffer);
@@ -115,11 +115,11 @@ fn draw_chart(area: Rect, buffer: &mut Buffer, model: &Model, t: f64) {
         .data(&heights)
         .style(Style::new().fg(Color::Cyan));
     chart.max((most as u64).max(1)).render(bars, buffer);
-    let minutes = format!("{:.0} min", HISTORY_S / 60.0);
+    let width = HISTORY_S / f64::from(bars.width.max(1));
     let lines = vec![
         Line::styled(rate(most), HEAD),
-        Line::styled("at most in", HEAD),
-        Line::styled(minutes, HEAD),
+        Line::styled("highest mean", HEAD),
+        Line::styled(format!("of {width:.1} s"), HEAD),
     ];
     Paragraph::new(lines).right_aligned().render(label, buffer);
 }
@@ -134,20 +134,21 @@ fn columns(model: &Model, t: f64, count: usize) -> Vec<f64> {
             .iter()
             .map(|SlotRate(_, down, up)| down + up)
             .sum();
-        let age = t - sample.t + sample.span / 2.0;
-        let column = count as f64 - 1.0 - (age / width).floor();
-        if column < 0.0 {
-            continue;
-        }
-        if let Some(part) = bytes.get_mut(column as usize) {
-            *part += sum * sample.span;
+        // Its bytes are spread over the columns that it touches.
+        let at = |age: f64| count as f64 - age / width;
+        let (begin, end) = (at(t - sample.t + sample.span), at(t - sample.t));
+        let mut column = begin.max(0.0).floor();
+        while column < end && (column as usize) < count {
+            let overlap = end.min(column + 1.0) - begin.max(column);
+            bytes[column as usize] += sum * overlap * width;
+            column += 1.0;
         }
     }
     bytes.iter_mut().for_each(|b| *b /= width);
     bytes
 }
 
-fn draw_paths(area: Rect, buffer: &mut Buffer, frame: &Frame) {
+fn draw_paths(area: Rect, buffer: &mut Buffer, frame: &Frame, has_shares: bool) {
     let is_helper = frame.daemon.role == "helper";
     let head = [
         if is_helper { "PRIMARY" } else { "PATH" },
@@ -176,7 +177,9 @@ fn draw_paths(area: Rect, buffer: &mut Buffer, frame: &Frame) {
         rows.truncate(PATH_ROWS - 1);
         rows.push(Row::new([format!("and {} more", hidden + 1)]));
     }
-    table(head, widths, rows).render(area, buffer);
+    // Without history there are no shares.
+    let count = if has_shares { 7 } else { 5 };
+    table(&head[..count], &widths[..count], rows).render(area, buffer);
 }
 
 fn path_row(path: &PathRow) -> Row<'static> {
@@ -239,16 +242,12 @@ fn draw_streams(area: Rect, buffer: &mut Buffer, frame: &Frame) {
         ]);
         if group.open == 0 { row.style(DIM) } else { row }
     });
-    table(head, widths, rows.collect()).render(area, buffer);
+    table(&head, &widths, rows.collect()).render(area, buffer);
 }
 
-fn table<'a, const N: usize>(
-    head: [&'a str; N],
-    widths: [Constraint; N],
-    rows: Vec<Row<'a>>,
-) -> Table<'a> {
+fn table<'a>(head: &[&'a str], widths: &[Constraint], rows: Vec<Row<'a>>) -> Table<'a> {
     Table::new(rows, widths)
-        .header(Row::new(head).style(HEAD))
+        .header(Row::new(head.iter().copied()).style(HEAD))
         .column_spacing(1)
 }
 
@@ -276,6 +275,11 @@ fn last_lines(frame: &Frame, model: &Model, t: f64) -> Vec<Line<'static>> {
             format!("applies at the next start: {keys}"),
             DOUBTFUL,
         ));
+    }
+    for path in &frame.paths {
+        if let Some(error) = &path.error {
+            lines.push(Line::styled(format!("{}: {error}", path.name), BAD));
+        }
     }
     let notes = frame
         .notes
@@ -347,6 +351,37 @@ mod tests {
                 .collect::<String>()
         };
         area.rows().map(row).collect()
+    }
+
+    #[test]
+    fn a_constant_rate_has_equal_columns() {
+        let mut model = Model::default();
+        for second in 0..700_u64 {
+            let value = json!({
+                "role": "primary", "uptime_s": second,
+                "links": [{ "name": "wifi", "kind": "path", "state": "up" }],
+                "paths": [{ "name": "wifi", "bytes_in": second * 1000 }],
+            });
+            let status = Status::read(value.to_string().as_bytes()).unwrap();
+            model.take(second as f64, status);
+        }
+        for count in [1, 28, 68, 188, 600, 999] {
+            let columns = columns(&model, 699.0, count);
+            let is_right = |rate: &f64| (rate - 1000.0).abs() < 1e-6;
+            assert!(columns.iter().all(is_right), "{count}: {columns:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_told_why_a_path_is_down() {
+        let mut model = Model::default();
+        let value = json!({
+            "role": "primary",
+            "links": [{ "name": "wifi", "kind": "path", "state": "down", "error": "no route" }],
+        });
+        let status = Status::read(value.to_string().as_bytes()).unwrap();
+        model.take(0.0, status);
+        assert!(as_text(&model, 0.0).contains("wifi: no route"));
     }
 
     #[test]

@@ -217,7 +217,7 @@ fn everything_is_reached_and_read_with_keys_on_a_small_screen() {
     assert_eq!(visited[6..], ["chart", "scroll"]);
     page.eval("document.getElementById('chart').focus(); 1");
     page.press("ArrowLeft");
-    page.until("/ ago: ↓ 1\\d\\.\\d Mbit.s, ↑ .*wifi ↓ 8\\.0\\d/.test(document.getElementById('readout').textContent)");
+    page.until("/ ago: ↓ 1\\d\\.\\d Mbit.s, ↑ .*wifi\\u2069 ↓ 8\\.0\\d/.test(document.getElementById('readout').textContent)");
     assert_eq!(
         page.eval("document.getElementById('readout').getAttribute('aria-live')"),
         "polite"

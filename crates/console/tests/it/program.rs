@@ -178,7 +178,7 @@ fn a_daemon_that_is_silent_and_one_that_closes_are_told_apart() {
 }
 
 #[test]
-fn once_prints_a_picture_for_people_and_for_programs() {
+fn once_prints_a_frame_for_people_and_for_programs() {
     let daemon = two_paths();
     let args = ["top", "--once", "--socket", daemon.place()];
     let text = CONSOLE.ok(&args);
@@ -206,6 +206,9 @@ fn once_prints_a_picture_for_people_and_for_programs() {
     let rate = json["paths"][0]["rate"]["down"].as_f64().unwrap();
     assert!((9e5..1.1e6).contains(&rate), "{rate}");
     assert_eq!(json["paths"][1]["state"], "potentially-failed");
+    // What is called a share of minutes is none of one second.
+    assert!(!text.contains("5 min"), "{text}");
+    assert_eq!(json["paths"][0]["share"], Value::Null);
 }
 
 #[test]
