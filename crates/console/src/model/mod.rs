@@ -112,7 +112,11 @@ impl Model {
             }
         }
         let is_new = span.is_some() || self.rates.is_empty();
-        self.rates.free_slots(&now, self.samples.iter());
+        let in_history = |slot| {
+            let mut rates = self.samples.iter().flat_map(|s| &s.rates);
+            rates.any(|rate| rate.0 == slot)
+        };
+        self.rates.free_slots(&now, in_history);
         let mut added = false;
         if is_new {
             let rates = self.rates.take(&now, span);

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::Sample;
 use super::paths::{Bytes, Key, Path};
 
 /// Number of paths in ten minutes that have a slot of their own; further ones share [`OTHERS`].
@@ -52,9 +51,9 @@ pub(super) struct Rates {
     counters: HashMap<Key, Bytes>,
     rates: HashMap<Key, Rate>,
     slots: HashMap<Key, usize>,
-    /// There are counters that the next ones are compared with; at a daemon without paths none.
+    /// There is an answer with which the next one is compared.
     has_before: bool,
-    /// The rates are known: those of `rates`, and no others.
+    /// The last answer was compared with one before.
     is_compared: bool,
 }
 
@@ -113,21 +112,13 @@ impl Rates {
         })
     }
 
-    /// Gives up the slots of paths that are in no sample any more and are not among `paths`.
-    pub fn free_slots<'a>(
-        &mut self,
-        paths: &[Path],
-        samples: impl Iterator<Item = &'a Sample> + Clone,
-    ) {
+    /// Gives up the slots that are not in history any more and have none of these paths.
+    pub fn free_slots(&mut self, paths: &[Path], is_in_history: impl Fn(usize) -> bool) {
         if self.slots.len() < SLOTS {
             return;
         }
-        self.slots.retain(|key, slot| {
-            paths.iter().any(|path| path.key == *key)
-                || samples
-                    .clone()
-                    .any(|sample| sample.rates.iter().any(|rate| rate.0 == *slot))
-        });
+        self.slots
+            .retain(|key, slot| paths.iter().any(|path| path.key == *key) || is_in_history(*slot));
     }
 
     /// The last rate of a path, if it is known.
