@@ -166,8 +166,8 @@ pub enum RebalanceTrigger {
     NothingUnscheduled,
 }
 
-/// Bytes that rebalancing recalls from the subflow that would end last, B_s its throughput, B_f that
-/// of the one that would end first, and gain the difference of their PADs.
+/// Bytes that rebalancing recalls from the subflow that would end last. B_s is its throughput, B_f
+/// that of the one that would end first, and gain the difference of their PADs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Recall {
     /// As many as let both end at once: gain * B_s * B_f / (B_s + B_f).

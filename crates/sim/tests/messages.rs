@@ -340,8 +340,8 @@ fn upload(paths: Paths, bytes: u64, beside: Option<Exchange>) -> (f64, u64) {
     }
 }
 
-/// Acknowledgements of the upload pass what the helper holds of the download. Without them, it counts
-/// as lost, is sent again, and its window stays closed.
+/// Acknowledgements of the upload pass what the helper holds of the download. Without them, it
+/// counts as lost, is sent again, and its window stays closed.
 #[test]
 fn an_upload_over_a_helper_beside_a_download_is_not_sent_twice() {
     for paths in [Helper(50.0, 1.1), Helper(10.0, 5.0), Helper(30.0, 3.0)] {

@@ -12,7 +12,8 @@ use super::reinject::{Reinjection, Work};
 use super::takers::Takers;
 use crate::subflow::{LastFrame, Subflow};
 
-/// Maximum bytes of the copies, in each transfer: more than a path of unknown rate is given at first.
+/// Maximum bytes of the copies in each transfer: more than a path of unknown rate is given at
+/// first.
 const MAX_BYTES: u64 = 32 << 10;
 
 /// Least bytes of a hedge: a segment, about.
