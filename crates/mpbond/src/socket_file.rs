@@ -4,12 +4,16 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use tokio::net::UnixListener;
 
 /// Longest folder of a socket in octets: `sun_path` of unix(7) has 107 and a zero octet, and the
 /// longest name before a socket has its own is a dot and the 7 digits of a process.
 pub(crate) const MAX_FOLDER_BYTES: usize = 107 - "/.4194304".len();
+
+/// The first name of a socket is that of its process, which may have several daemons (tests).
+static FIRST_NAME: Mutex<()> = Mutex::new(());
 
 /// Listens at `path`, replacing the socket of a dead daemon; makes its folder if needed.
 ///
@@ -34,6 +38,7 @@ pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     // It listens before it has its final name: between bind(2) and listen(2) a socket refuses, as
     // if its daemon had ended.
     let unseen = path.with_file_name(format!(".{}", std::process::id()));
+    let _one_at_a_time = FIRST_NAME.lock().unwrap_or_else(PoisonError::into_inner);
     match std::fs::remove_file(&unseen) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
