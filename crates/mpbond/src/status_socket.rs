@@ -430,20 +430,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("primary.sock");
         let (asked, stop) = (path.clone(), std::sync::atomic::AtomicBool::new(false));
+        let attempts = std::sync::atomic::AtomicUsize::new(0);
         std::thread::scope(|scope| {
             let asker = scope.spawn(|| {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     if let Err(e) = std::os::unix::net::UnixStream::connect(&asked) {
                         assert_eq!(e.kind(), io::ErrorKind::NotFound);
                     }
+                    attempts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 }
             });
             for _ in 0..500 {
                 let socket = StatusSocket::bind(&path).unwrap();
                 let again = StatusSocket::bind(&path).unwrap_err();
                 assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
-                // Unlinked first: a listener that is gone refuses.
+                // Unlinked first, and no attempt has found it any more: a listener that is gone
+                // refuses.
                 std::fs::remove_file(&path).unwrap();
+                let before = attempts.load(std::sync::atomic::Ordering::Relaxed);
+                while attempts.load(std::sync::atomic::Ordering::Relaxed) < before + 2
+                    && !asker.is_finished()
+                {
+                    std::thread::yield_now();
+                }
                 drop(socket);
             }
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
