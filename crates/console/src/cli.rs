@@ -32,7 +32,7 @@ const HELP_TAIL: &str = "\
 Examples:
   mpbond console --open          a page in the browser
   mpbond top                     the same in the terminal
-  mpbond top --once              one picture of it, for scripts
+  mpbond top --once              one frame as text, for scripts
 
 Exit codes: 0 all went well, 1 something failed, 2 wrong usage.";
 

@@ -19,7 +19,7 @@ const MAX_ANSWER_BYTES: u64 = 16 << 20;
 /// Time limit of an answer, which takes a few milliseconds.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Which daemon to ask.
+/// The daemon that is asked.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DaemonArgs {
     /// Role of the daemon; otherwise the first that runs here.
@@ -202,7 +202,7 @@ fn reason(socket: &Path, e: &io::Error) -> String {
     format!("{}: {why}", socket.display())
 }
 
-/// Who may use the socket: the owner of the first folder or socket that can be looked at.
+/// Error of a socket that this user may not use: it names the owner of the first folder or socket that can be looked at.
 fn permission_denied(socket: &Path) -> String {
     let meta = socket.ancestors().find_map(|at| std::fs::metadata(at).ok());
     meta.map_or_else(

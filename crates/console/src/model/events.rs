@@ -106,7 +106,7 @@ impl Events {
     }
 }
 
-/// How a path is called at a daemon of this role.
+/// Name of a path in events, at a daemon of this role.
 fn subject(role: &str, path: &Path) -> String {
     match role {
         "helper" => short(&path.key.peer),

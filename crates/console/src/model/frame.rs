@@ -10,7 +10,7 @@ use crate::status::Status;
 /// Everything that is shown of one answer, except history and events.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Frame {
-    /// When it arrived, in seconds since the start of this program.
+    /// Instant of its arrival, in seconds since the start of this program.
     pub t: f64,
     pub daemon: Daemon,
     /// Sum of all paths; absent until two answers have been compared.

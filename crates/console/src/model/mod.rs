@@ -1,4 +1,4 @@
-//! What the console and `top` show: rates from counters, ten minutes of history and events, all
+//! Content of the console and `top`: rates from counters, ten minutes of history and events, all
 //! found by comparing a daemon's answers. It has no clock: instants are parameters, in seconds
 //! since an origin of the caller.
 
@@ -41,9 +41,9 @@ const MAX_SAMPLES: usize = 1200;
 /// Rates of all paths in the time between two answers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sample {
-    /// When it ended.
+    /// Its end.
     pub t: f64,
-    /// How long it was.
+    /// Its length.
     pub span: f64,
     /// Rates by slot; slots without bytes are left out.
     pub rates: Vec<SlotRate>,
@@ -58,7 +58,7 @@ pub(crate) struct Model {
     events: Events,
     samples: VecDeque<Sample>,
     frame: Option<Frame>,
-    /// Why the daemon does not answer, since when.
+    /// Start and reason of the time without answers; none while the daemon answers.
     lost: Option<(f64, String)>,
 }
 
@@ -71,7 +71,7 @@ struct Before {
     paths: Vec<paths::Path>,
 }
 
-/// What an answer has added.
+/// Additions of an answer.
 #[derive(Debug)]
 pub(crate) struct Added<'a> {
     /// The new sample, if there is one.
@@ -159,7 +159,7 @@ impl Model {
         self.events.since(since).pop()
     }
 
-    /// Why the daemon does not answer, if it does not.
+    /// Reason of the time without answers, if it lasts.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_ref().map(|(_, why)| why.as_str())
     }

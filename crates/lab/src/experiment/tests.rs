@@ -8,7 +8,8 @@ use mpbond_units::Size;
 use super::*;
 use crate::error::Result;
 
-const GOOD: &str = r#"
+/// A valid file, from which tests of checks depart.
+pub(super) const GOOD: &str = r#"
 name = "t"
 [[host]]
 name = "primary"

@@ -90,8 +90,8 @@ mod tests {
     }
 
     /// Copies queued at an instant, where a subflow of 1 MB/s was given `bytes` at 0 ms and another
-    /// has run dry. Rates are measured, or follow from windows.
-    fn hedged(measured: bool, at: u64, bytes: u64) -> u64 {
+    /// has run dry; `sent` bytes in all. Rates are measured, or follow from windows.
+    fn hedged_of(measured: bool, at: u64, bytes: u64, sent: u64) -> u64 {
         let mut subflows = Subflows::new();
         for id in [1, 2] {
             let mut s = Subflow::for_test(id, None, Role::Regular);
@@ -115,15 +115,24 @@ mod tests {
             subflows[0].give(ms(0), 0, start..start + 1_000);
         }
         let mut reinjection = Reinjection::new(&ReinjectionConfig::default());
+        let mut stats = crate::SessionStats {
+            bytes_out: sent,
+            ..crate::SessionStats::default()
+        };
         let mut work = Work {
             subflows: &mut subflows,
             streams: &mut streams,
-            stats: &mut crate::SessionStats::default(),
+            stats: &mut stats,
         };
         // What is due once is not copied twice.
         reinjection.hedge(ms(at), &mut work);
         reinjection.hedge(ms(at), &mut work);
         streams.retransmit_bytes()
+    }
+
+    /// The same of a short transfer.
+    fn hedged(measured: bool, at: u64, bytes: u64) -> u64 {
+        hedged_of(measured, at, bytes, 250_000)
     }
 
     #[test]
@@ -152,6 +161,14 @@ mod tests {
         };
         s.estimator.on_path(ms(150), path);
         assert!(s.remaining(ms(150)) > Duration::from_millis(300));
+    }
+
+    #[test]
+    fn copies_of_a_longer_transfer_save_the_time_that_they_take() {
+        // They take 33 ms on the other subflow, and at 130 ms would save less.
+        assert_eq!(hedged_of(true, 100, 200_000, 300_000), MAX_BYTES);
+        assert_eq!(hedged_of(true, 130, 200_000, 250_000), MAX_BYTES);
+        assert_eq!(hedged_of(true, 130, 200_000, 300_000), 0);
     }
 
     #[test]

@@ -39,56 +39,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::experiment::file::Experiment;
-
-    const GOOD: &str = r#"
-name = "t"
-[[host]]
-name = "primary"
-role = "primary"
-[[host]]
-name = "phone"
-role = "helper"
-[[host]]
-name = "proxy"
-role = "proxy"
-address = "203.0.113.1"
-[[host]]
-name = "origin"
-role = "origin"
-address = "198.51.100.1"
-[[link]]
-name = "ps"
-from = "primary"
-to = "proxy"
-down = "8 Mbit/s"
-up = 8
-delay = "25ms"
-[[link]]
-name = "hs"
-from = "phone"
-to = "proxy"
-down = 10
-up = 10
-[[link]]
-name = "pipe"
-from = "primary"
-to = "phone"
-down = 5
-up = 5
-[[link]]
-name = "core"
-from = "proxy"
-to = "origin"
-[[scheme]]
-name = "two"
-scheme = "mpbond"
-devices = 2
-interception = "socks5"
-[[workload]]
-name = "small"
-direction = "down"
-bytes = "512 KiB"
-"#;
+    use crate::experiment::tests::GOOD;
 
     #[test]
     fn a_pipe_may_be_one_of_bluetooth() {
