@@ -33,8 +33,9 @@ impl FromText for SocketAddr {
 }
 
 impl FromText for HelperAddress {
-    const EXPECTED: &'static str = "an address and port such as \"192.168.49.2:4434\", the path of a Unix socket such as \
-         \"unix:/run/phone.sock\", or \"discover\"";
+    const EXPECTED: &'static str = "an address and port such as \"192.168.49.2:4434\", the path of \
+                                    a Unix socket such as \"unix:/run/mpbond/pipe.sock\", or \
+                                    \"discover\"";
     fn from_text(text: &str) -> Result<Self, String> {
         if text == "discover" {
             return Ok(Self::Discover);

@@ -193,8 +193,8 @@ impl Reinjection {
     /// Bytes that the slow subflow carries and another one has been given too no longer delay the
     /// transfer, so they do not count into its PAD here; without that, every feedback would recall
     /// the same imbalance anew. On the fast subflow they do count, also those that are still to be
-    /// given to one: what it is given waits for them, and without them two slow subflows would recall
-    /// from each other without end.
+    /// given to one: what it is given waits for them, and without them two slow subflows would
+    /// recall from each other without end.
     pub(super) fn rebalance(&self, now: Timestamp, credit: u64, work: &mut Work) -> Rebalanced {
         let config = &self.config;
         if config.rebalance && work.streams.ready.has_sets() {
