@@ -202,7 +202,8 @@ fn reason(socket: &Path, e: &io::Error) -> String {
     format!("{}: {why}", socket.display())
 }
 
-/// Error of a socket that this user may not use: it names the owner of the first folder or socket that can be looked at.
+/// Error of a socket that this user may not use: it names the owner of the first folder or socket
+/// that can be looked at.
 fn permission_denied(socket: &Path) -> String {
     let meta = socket.ancestors().find_map(|at| std::fs::metadata(at).ok());
     meta.map_or_else(
