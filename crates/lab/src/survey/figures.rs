@@ -290,6 +290,7 @@ mod tests {
             redundant_bytes: 0.0,
             redundant_bytes_max: 0,
             failed: 0,
+            transfers: 20,
             replay: format!("replay {ratio}"),
         }
     }

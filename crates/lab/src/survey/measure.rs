@@ -1,5 +1,6 @@
 //! One transfer of a survey over one setting: the schemes, the best link alone, and bounds.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpbond_sim::ideal::{ideal_time, slow_start_time};
@@ -32,40 +33,79 @@ impl Times {
     }
 }
 
-/// Measures the transfer with every scheme, in `seeds` pairs.
+/// Up to this size a row has as many transfers as the option says.
+const SHORT: u64 = 1 << 20;
+
+/// The least number of transfers of a row.
+const LEAST_SEEDS: u32 = 4;
+
+/// Number of transfers of a row: beyond 1 MiB, fewer the longer they are. Their times differ less
+/// between seeds, and they take nearly all of a survey's CPU time.
+fn seeds_of(case: Case, seeds: u32) -> u32 {
+    let share = u64::from(seeds) * SHORT / case.transfer.0.max(SHORT);
+    (share as u32).max(LEAST_SEEDS).min(seeds)
+}
+
+/// Measures the transfer with every scheme and each number of devices, in `seeds` pairs.
 ///
 /// # Errors
 /// When there is no bound, or no link alone carries the transfer.
 pub(super) fn measure(
     setting: &Setting,
-    case: Case,
+    cases: &[Case],
     schemes: &[SurveyScheme],
     seeds: u32,
 ) -> Result<Vec<Row>> {
+    let mut alone = OneLink::new(setting);
+    let mut rows = Vec::new();
+    for case in cases {
+        rows.extend(measure_case(setting, *case, schemes, seeds, &mut alone)?);
+    }
+    Ok(rows)
+}
+
+/// Transfers over one link, each simulated once for all numbers of devices.
+struct OneLink<'a> {
+    setting: &'a Setting,
+    done: BTreeMap<(Over, u64), Option<ExchangeOutcome>>,
+}
+
+impl<'a> OneLink<'a> {
+    fn new(setting: &'a Setting) -> Self {
+        let done = BTreeMap::new();
+        Self { setting, done }
+    }
+
+    fn carry(&mut self, case: Case, over: Over, seed: u64) -> Option<&ExchangeOutcome> {
+        let new = || carry(self.setting, case, over, SurveyScheme::default(), seed);
+        self.done.entry((over, seed)).or_insert_with(new).as_ref()
+    }
+
+    fn seconds(&mut self, case: Case, over: Over, seed: u64) -> Option<f64> {
+        self.carry(case, over, seed).and_then(seconds)
+    }
+}
+
+fn measure_case(
+    setting: &Setting,
+    case: Case,
+    schemes: &[SurveyScheme],
+    seeds: u32,
+    one_link: &mut OneLink<'_>,
+) -> Result<Vec<Row>> {
+    let command = replay(setting, case, seeds);
+    let seeds = seeds_of(case, seeds);
     let bounds = (setting.topology(case.devices), case.bound());
     let fluid = ideal_time(&bounds.0, bounds.1).map_err(Error::run)?;
     let slow_start = slow_start_time(&bounds.0, bounds.1, INITIAL_WINDOW).map_err(Error::run)?;
 
     // The best link, on seeds of its own.
-    let ours = SurveyScheme::default();
     let choosing = CHOOSING..CHOOSING + u64::from(seeds.div_ceil(2));
     let mut candidates: Vec<(Over, f64)> = Vec::new();
-    let mut arrivals = Vec::new();
     for path in 0..case.devices {
-        let mut alone = Vec::new();
-        for seed in choosing.clone() {
-            let outcome = carry(setting, case, Over::Alone(path), ours, seed);
-            alone.push(outcome.as_ref().and_then(seconds));
-            arrivals.extend(outcome.map(|outcome| (seed, outcome)));
-        }
-        let tcp = choosing.clone().map(|seed| {
-            let outcome = carry(setting, case, Over::Tcp(path), ours, seed);
-            outcome.as_ref().and_then(seconds)
-        });
-        for (over, times) in [
-            (Over::Alone(path), Times(alone)),
-            (Over::Tcp(path), Times(tcp.collect())),
-        ] {
+        for over in [Over::Alone(path), Over::Tcp(path)] {
+            let times = choosing.clone();
+            let times = Times(times.map(|s| one_link.seconds(case, over, s)).collect());
             candidates.extend(times.mean().map(|mean| (over, mean)));
         }
     }
@@ -82,17 +122,15 @@ pub(super) fn measure(
         (mean_of(Over::Alone(path)).zip(mean_of(Over::Tcp(path)))).map(|(alone, tcp)| alone / tcp);
     let clairvoyant: Vec<f64> = choosing
         .filter_map(|seed| {
-            let paths = arrivals.iter().filter(|(s, _)| *s == seed);
-            clairvoyant(paths.map(|(_, outcome)| outcome), case.transfer.0)
+            let paths = (0..case.devices).map(|path| (Over::Alone(path), seed));
+            let paths = paths.filter_map(|of| one_link.done.get(&of)?.as_ref());
+            clairvoyant(paths, case.transfer.0)
         })
         .collect();
 
     let best_times = Times(
         (0..u64::from(seeds))
-            .map(|seed| {
-                let outcome = carry(setting, case, best, ours, seed);
-                outcome.as_ref().and_then(seconds)
-            })
+            .map(|seed| one_link.seconds(case, best, seed))
             .collect(),
     );
     let rows = schemes.iter().map(|scheme| {
@@ -145,21 +183,18 @@ pub(super) fn measure(
             redundant_bytes: mean(done().map(|o| o.redundant_bytes as f64).collect()),
             redundant_bytes_max: done().map(|o| o.redundant_bytes).max().unwrap_or(0),
             failed: times.iter().filter(|t| t.is_none()).count() as u32,
-            replay: replay(setting, case, *scheme, seeds),
+            transfers: seeds,
+            replay: format!("{command}{}", option(*scheme)),
         }
     });
     Ok(rows.collect())
 }
 
-/// The command that measures a row again.
-fn replay(setting: &Setting, case: Case, scheme: SurveyScheme, seeds: u32) -> String {
-    let scheme = match scheme == SurveyScheme::default() {
-        true => String::new(),
-        false => format!(" --scheme {scheme}"),
-    };
+/// The command that measures a row again, without its scheme.
+fn replay(setting: &Setting, case: Case, seeds: u32) -> String {
     format!(
         "mpbond lab survey {} --only {} --seeds {seeds} --devices {} --start {} \
-         --direction {} --transfer {}{scheme}",
+         --direction {} --transfer {}",
         setting.options,
         setting.number,
         case.devices,
@@ -167,6 +202,14 @@ fn replay(setting: &Setting, case: Case, scheme: SurveyScheme, seeds: u32) -> St
         name_of(case.direction),
         case.transfer.to_string().replace(' ', "")
     )
+}
+
+/// The option that selects a scheme.
+fn option(scheme: SurveyScheme) -> String {
+    match scheme == SurveyScheme::default() {
+        true => String::new(),
+        false => format!(" --scheme {scheme}"),
+    }
 }
 
 fn name(over: Over) -> String {

@@ -95,26 +95,26 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
     }
     let mut work = Vec::new();
     for setting in &settings {
-        for &devices in &options.devices {
-            for &start in &options.starts {
-                for &direction in &options.directions {
-                    for &transfer in &options.transfers {
-                        let case = Case {
-                            devices,
-                            start,
-                            direction,
-                            transfer,
-                        };
-                        work.push((setting, case));
-                    }
+        for &start in &options.starts {
+            for &direction in &options.directions {
+                for &transfer in &options.transfers {
+                    let case = |&devices| Case {
+                        devices,
+                        start,
+                        direction,
+                        transfer,
+                    };
+                    let cases: Vec<Case> = options.devices.iter().map(case).collect();
+                    work.push((setting, cases));
                 }
             }
         }
     }
-    let progress = Progress::new(options.quiet, work.len() * options.schemes.len());
+    let rows = options.devices.len() * options.schemes.len();
+    let progress = Progress::new(options.quiet, work.len() * rows);
     let rows = on_all_processors(work.len(), options.threads, progress, |number| {
-        let (setting, case) = &work[number];
-        measure::measure(setting, *case, &options.schemes, options.seeds)
+        let (setting, cases) = &work[number];
+        measure::measure(setting, cases, &options.schemes, options.seeds)
     })?;
     let report = Survey {
         seed: match options.pairs {

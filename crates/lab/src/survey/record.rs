@@ -62,6 +62,8 @@ pub struct Row {
     pub redundant_bytes_max: u64,
     /// Transfers that did not end well; they enter no mean.
     pub failed: u32,
+    /// Number of transfers with each scheme.
+    pub transfers: u32,
     /// The command that measures it again.
     pub replay: String,
 }

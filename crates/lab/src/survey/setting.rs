@@ -48,7 +48,7 @@ pub(crate) struct Setting {
 }
 
 /// What carries a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Over {
     /// A session over the paths of this many devices.
     Devices(u8),

@@ -213,3 +213,36 @@ fn settings_of_several_seeds_are_one_survey() {
         last.replay
     );
 }
+
+#[test]
+fn long_transfers_are_fewer_and_each_number_of_devices_has_its_row() {
+    let report = survey(&SurveyOptions {
+        only: vec![2],
+        seeds: 6,
+        devices: vec![2, 3],
+        transfers: vec![Size(64 << 10), Size(4 << 20)],
+        ..options(1)
+    });
+    let rows = report.unwrap().settings;
+    let of = |devices, size| {
+        let row = |r: &&record::Row| r.devices == devices && r.transfer == Size(size);
+        rows.iter().find(row).unwrap()
+    };
+    for devices in [2, 3] {
+        assert_eq!(of(devices, 64 << 10).transfers, 6);
+        assert_eq!(of(devices, 4 << 20).transfers, 4);
+    }
+    // What is simulated once for both numbers of devices is what each would have alone.
+    let alone = survey(&SurveyOptions {
+        only: vec![2],
+        seeds: 6,
+        devices: vec![3],
+        transfers: vec![Size(64 << 10)],
+        ..options(1)
+    });
+    let alone = &alone.unwrap().settings[0];
+    let shared = of(3, 64 << 10);
+    assert_eq!(alone.seconds, shared.seconds);
+    assert_eq!(alone.best_link_seconds, shared.best_link_seconds);
+    assert_eq!(alone.clairvoyant_seconds, shared.clairvoyant_seconds);
+}

@@ -179,7 +179,7 @@ impl Sender {
         let taken = data
             .len()
             .min(usize::try_from(self.room()).unwrap_or(usize::MAX));
-        self.unsent.extend(data.iter().take(taken));
+        self.unsent.extend(&data[..taken]);
         taken
     }
 
@@ -414,6 +414,16 @@ impl Sender {
         Some(outgoing)
     }
 
+    /// The first `len` unsent bytes, copied as blocks: byte by byte it is a quarter of a
+    /// simulation's CPU time.
+    fn take_unsent(&mut self, len: usize) -> Bytes {
+        let (front, back) = self.unsent.as_slices();
+        let from_front = len.min(front.len());
+        let payload = [&front[..from_front], &back[..len - from_front]].concat();
+        self.unsent.drain(..len);
+        payload.into()
+    }
+
     fn send_new(&mut self, now: Timestamp) -> Option<Outgoing> {
         let waiting = self.unsent.len() as u64;
         let fin_waits = self.fin == Fin::Wanted;
@@ -448,7 +458,7 @@ impl Sender {
             return None;
         }
         self.transmissions += 1;
-        let payload: Bytes = self.unsent.drain(..len as usize).collect();
+        let payload = self.take_unsent(len as usize);
         if fin {
             self.fin = Fin::Sent;
         }
