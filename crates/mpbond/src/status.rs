@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use mpbond_session::Copies;
 use serde::{Deserialize, Serialize};
 
 /// Status of a daemon.
@@ -188,6 +189,9 @@ pub struct SessionStatus {
     pub redundant_bytes_in: u64,
     /// Part of `bytes_out` that another subflow had been given.
     pub redundant_bytes_out: u64,
+    /// `redundant_bytes_out` by what made this end send bytes again.
+    #[serde(default)]
+    pub copies_out: Copies,
     /// Bytes recalled from slow, silent or lost subflows.
     pub reinjected_bytes_out: u64,
     /// Bytes written and not yet given to a subflow.

@@ -113,6 +113,7 @@ mod arrival_rate;
 mod class;
 mod code;
 mod config;
+mod copies;
 pub mod driving;
 mod estimator;
 mod handshake;
@@ -138,6 +139,7 @@ pub use config::{
     BufferDelay, FeedbackRule, RebalanceTrigger, Recall, ReinjectionConfig, ReinjectionRule,
     SessionConfig,
 };
+pub use copies::Copies;
 pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Destination, HelperId, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
+use crate::{Copies, Destination, HelperId, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
 
 /// Bytes of a session since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub struct SessionStats {
     /// Stream bytes that arrived when they had arrived before.
     pub redundant_bytes_in: u64,
     /// Stream bytes given to a subflow when another one had carried them already.
-    pub redundant_bytes_out: u64,
+    pub copies_out: Copies,
     /// Stream bytes recalled from a slow, silent or lost subflow.
     pub reinjected_bytes_out: u64,
     /// Streams that are open.
@@ -31,7 +31,7 @@ pub struct SessionStats {
 impl SessionStats {
     /// Stream bytes given to subflows, without copies.
     pub(crate) fn first_bytes_out(&self) -> u64 {
-        self.bytes_out - self.redundant_bytes_out
+        self.bytes_out - self.copies_out.total()
     }
 }
 
@@ -125,7 +125,7 @@ pub struct StreamStats {
     /// Bytes that arrived twice.
     pub redundant_bytes_in: u64,
     /// Bytes sent twice.
-    pub redundant_bytes_out: u64,
+    pub copies_out: Copies,
     /// Shares of subflows.
     pub subflows: Vec<StreamShare>,
 }

@@ -146,7 +146,7 @@ fn add(digest: &mut DefaultHasher, now: Timestamp, session: &Session) {
         stats.bytes_in,
         stats.bytes_out,
         stats.redundant_bytes_in,
-        stats.redundant_bytes_out,
+        stats.copies_out.total(),
         stats.reinjected_bytes_out,
         stats.streams_open,
         stats.streams_total,
@@ -188,7 +188,7 @@ fn results(outcome: &Outcome) -> String {
             stats.bytes_in,
             stats.redundant_bytes_in,
             stats.bytes_out,
-            stats.redundant_bytes_out,
+            stats.copies_out.total(),
             stats.reinjected_bytes_out,
             stats.cuts
         );

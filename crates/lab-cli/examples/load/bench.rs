@@ -1,5 +1,6 @@
 //! `load bench`: load on one proxy.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -329,6 +330,20 @@ fn busy(
     });
     let share = twice as f64 / sent as f64 * 100.0;
     table.figure("active", "sent more than once", share, "%");
+    let causes = status.sessions.iter().flat_map(|s| s.copies_out.by_cause());
+    let mut by_cause: BTreeMap<&str, u64> = BTreeMap::new();
+    for (cause, bytes) in causes {
+        *by_cause.entry(cause).or_default() += bytes;
+    }
+    for (cause, bytes) in by_cause {
+        let share = bytes as f64 / sent as f64 * 100.0;
+        table.figure(
+            "active",
+            format!("sent more than once: {cause}"),
+            share,
+            "%",
+        );
+    }
     let begun = Instant::now();
     all(clients, || Command::CloseStreams)?;
     let mut quiet = proxy.daemon.usage()?;

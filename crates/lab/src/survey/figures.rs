@@ -76,7 +76,7 @@ fn wanted(judge: &dyn Fn(&Wanted) -> Option<Figure>) -> Vec<Figure> {
     let large = |row: &Row| row.transfer.0 > LARGE_BYTES;
     let small = |row: &Row| !large(row);
     let slower = |row: &Row| one_if(row.slower);
-    let share = |row: &Row| row.redundant_share;
+    let share = |row: &Row| row.copies_beyond_hedges();
     let over_bound = |row: &Row| row.seconds / row.slow_start_seconds;
     let best_link = Wanted {
         name: "smooth links, joined or kept: share slower than the best link, worst kind",
@@ -88,7 +88,7 @@ fn wanted(judge: &dyn Fn(&Wanted) -> Option<Figure>) -> Vec<Figure> {
         unit: Unit::Share,
     };
     let copies = Wanted {
-        name: "over 256 KiB: share sent twice, median",
+        name: "over 256 KiB: share sent twice, hedges of up to 1 % apart, median",
         of: &large,
         by_kind: false,
         quantity: &share,
@@ -149,13 +149,13 @@ fn wanted(judge: &dyn Fn(&Wanted) -> Option<Figure>) -> Vec<Figure> {
         }),
         judge(&copies),
         judge(&Wanted {
-            name: "over 256 KiB: share sent twice, 95th percentile",
+            name: "over 256 KiB: share sent twice, hedges of up to 1 % apart, 95th percentile",
             value: high,
             at_most: 0.02,
             ..copies
         }),
         judge(&Wanted {
-            name: "over 256 KiB: share sent twice, most",
+            name: "over 256 KiB: share sent twice, hedges of up to 1 % apart, most",
             value: Sample::max,
             at_most: 0.05,
             ..copies
@@ -287,6 +287,7 @@ mod tests {
             slow_start_seconds: 1.0,
             clairvoyant_seconds: None,
             redundant_share: 0.0,
+            hedged_share: 0.0,
             redundant_bytes: 0.0,
             redundant_bytes_max: 0,
             failed: 0,
@@ -338,20 +339,22 @@ mod tests {
     fn copies_are_judged_by_size() {
         let mut small = row(SurveyStart::Kept, 256, 1.0);
         (small.redundant_share, small.redundant_bytes_max) = (0.3, 33 << 10);
+        // Of 5.5 %, 1.5 % are hedges, of which 1 % counts apart.
         let mut large = row(SurveyStart::Cold, 512, 1.0);
-        (large.redundant_share, large.redundant_bytes_max) = (0.04, 1 << 20);
+        (large.redundant_share, large.redundant_bytes_max) = (0.055, 1 << 20);
+        large.hedged_share = 0.015;
         let figures = figures(&[small, large]);
         let text = |name| {
             let figure = value(&figures, name);
             (figure.text[0].as_str(), figure.holds)
         };
         assert_eq!(
-            text("over 256 KiB: share sent twice, median"),
-            ("4.00 %", false)
+            text("over 256 KiB: share sent twice, hedges of up to 1 % apart, median"),
+            ("4.50 %", false)
         );
         assert_eq!(
-            text("over 256 KiB: share sent twice, most"),
-            ("4.00 %", true)
+            text("over 256 KiB: share sent twice, hedges of up to 1 % apart, most"),
+            ("4.50 %", true)
         );
         assert_eq!(text("up to 256 KiB"), ("33.0 KiB", false));
         assert_eq!(text("cold"), ("1.000", true));

@@ -8,6 +8,9 @@ use serde::Serialize;
 use super::case::{SurveyScheme, SurveyStart};
 use crate::experiment::Direction;
 
+/// Copies that hedge an end count apart up to this share of a transfer (ADR 0022).
+const HEDGES_APART: f64 = 0.01;
+
 /// One transfer over one setting with one scheme: means over its seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
@@ -54,9 +57,11 @@ pub struct Row {
     pub slow_start_seconds: f64,
     /// Time of a scheduler that knows what each path brings alone.
     pub clairvoyant_seconds: Option<f64>,
-    /// Ratio of bytes that arrived twice to those of the transfer.
+    /// Ratio of bytes that were sent twice to those of the transfer.
     pub redundant_share: f64,
-    /// Bytes that arrived twice.
+    /// The same of copies that hedge an end.
+    pub hedged_share: f64,
+    /// Bytes that were sent twice.
     pub redundant_bytes: f64,
     /// The same, of the transfer with the most.
     pub redundant_bytes_max: u64,
@@ -76,6 +81,12 @@ impl Row {
             (None, true) => "rough",
             (None, false) => "smooth",
         }
+    }
+
+    /// Share of bytes that were sent twice, without those that hedged an end up to
+    /// [`HEDGES_APART`].
+    pub(super) fn copies_beyond_hedges(&self) -> f64 {
+        self.redundant_share - self.hedged_share.min(HEDGES_APART)
     }
 }
 
@@ -106,9 +117,9 @@ pub struct Group {
     pub over_slow_start: [f64; 2],
     /// Ratio to the clairvoyant scheduler: median and 95th percentile.
     pub over_clairvoyant: [f64; 2],
-    /// Share of bytes that arrived twice: median, 95th percentile, maximum.
+    /// Share of bytes that were sent twice: median, 95th percentile, maximum.
     pub redundant_share: [f64; 3],
-    /// Bytes that arrived twice: maximum.
+    /// Bytes that were sent twice: maximum.
     pub redundant_bytes: u64,
     /// Rows in which mpbond over the best link alone was slower than plain TCP there by over 3 %.
     pub alone_slower: usize,

@@ -97,7 +97,7 @@ pub fn transfer(
         opened_s: s.opened.as_secs_f64(),
         first_byte_s: s.first_in.map(|t| t.as_secs_f64()),
         closed_s: s.closed.map(|t| t.as_secs_f64()),
-        redundant_bytes: s.redundant_bytes_in + s.redundant_bytes_out,
+        redundant_bytes: s.redundant_bytes_in + s.copies_out.total(),
         reason: s.reset.map(|code| code.to_string()),
         subflows,
     }

@@ -7,6 +7,7 @@ use mpbond_units::Timestamp;
 use super::Session;
 use super::choose::{Selection, bytes_before};
 use super::order::{RANKS, behind};
+use crate::copies::Cause;
 use crate::mechanism::Mechanism;
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
@@ -228,18 +229,18 @@ impl Session {
                 Share::All => buffer.take_retransmission(space, &[on]),
                 Share::Urgent(other) => buffer.take_retransmission(space, &[on, other]),
             };
-            let (range, chunk_end, is_copy) = if let Some(r) = copy {
-                (r, false, true)
+            let (range, chunk_end, copy) = if let Some((r, cause)) = copy {
+                (r, false, Some(cause))
             } else if matches!(share, Share::Urgent(_)) {
                 return;
             } else if let Some((r, chunk_end)) =
                 buffer.take_new(space.min(credit), s.send.max_offset)
             {
                 self.flow.sent(r.end - r.start);
-                (r, chunk_end, false)
+                (r, chunk_end, None)
             } else if s.send.fin_ready() {
                 let end = s.send.buffer.end();
-                (end..end, false, false)
+                (end..end, false, None)
             } else {
                 return;
             };
@@ -250,10 +251,10 @@ impl Session {
             let len = range.end - range.start;
             put_data_header(target.out, id, range.start, len as usize, fin, chunk_end);
             s.send.buffer.copy(range.clone(), target.out);
-            s.counters.sent(target.now, on, len, is_copy);
-            if is_copy {
+            s.counters.sent(target.now, on, len, copy);
+            if let Some(cause) = copy {
                 self.subflows[target.i].counters.redundant_out += len;
-                self.stats.redundant_bytes_out += len;
+                self.stats.copies_out.add(cause, len);
             } else if self.scheduler.duplicates() {
                 s.send.note_copied(on, range.end);
             }
@@ -290,9 +291,9 @@ impl Session {
             put_data_header(target.out, id, range.start, len as usize, fin, false);
             buffer.copy(range.clone(), target.out);
             s.send.note_copied(on, range.end);
-            s.counters.sent(target.now, on, len, true);
+            s.counters.sent(target.now, on, len, Some(Cause::Scheduled));
             self.subflows[target.i].counters.redundant_out += len;
-            self.stats.redundant_bytes_out += len;
+            self.stats.copies_out.add(Cause::Scheduled, len);
             target.frames.push(SentFrame::Data {
                 stream: id,
                 range,

@@ -10,6 +10,7 @@ use mpbond_units::Timestamp;
 
 use super::reinject::{Reinjection, Work};
 use super::takers::Takers;
+use crate::copies::Cause;
 use crate::subflow::{LastFrame, Subflow};
 
 /// Maximum bytes of the copies in each transfer: more than a path of unknown rate is given at
@@ -64,7 +65,8 @@ impl Reinjection {
         }
         let (id, takers) = (slow.id, Takers::of(std::iter::once(fast)));
         if let Some(i) = work.subflows.index(id) {
-            let copied = work.recall(i, bytes, LastFrame::Cut, |paths| takers.may_carry(paths));
+            let may = |paths| takers.may_carry(paths);
+            let copied = work.recall(i, bytes, LastFrame::Cut, Cause::Hedged, may);
             self.hedged += copied;
             // Rebalancing has its own allowance.
             self.copies_before += copied;

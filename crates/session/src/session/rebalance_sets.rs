@@ -7,6 +7,7 @@ use super::reinject::{Rebalanced, Reinjection, Work};
 use super::takers::Takers;
 use crate::PathSet;
 use crate::config::RebalanceTrigger;
+use crate::copies::Cause;
 use crate::subflow::LastFrame;
 
 impl Reinjection {
@@ -47,7 +48,7 @@ impl Reinjection {
                 };
                 let takers = Takers::of(std::iter::once(to));
                 let may = |paths| takers.may_carry(paths) && !held_off.contains(&paths);
-                let bytes = work.recall(i, r, LastFrame::Whole, may);
+                let bytes = work.recall(i, r, LastFrame::Whole, Cause::Rebalanced, may);
                 if bytes > 0 {
                     return Rebalanced::Recalled {
                         subflow,

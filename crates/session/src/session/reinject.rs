@@ -31,6 +31,7 @@ use super::streams::Streams;
 use super::subflows::Subflows;
 use super::takers::Takers;
 use crate::config::{RebalanceTrigger, Recall, ReinjectionConfig};
+use crate::copies::Cause;
 use crate::stats::SessionStats;
 use crate::stream::Stream;
 use crate::subflow::{LastFrame, SentFrame, Subflow};
@@ -135,7 +136,7 @@ impl Reinjection {
                 blocked.contains(&stream)
             });
             // Rebalancing has its own allowance.
-            self.copies_before += work.retransmit(oldest, Some(id));
+            self.copies_before += work.retransmit(oldest, Some(id), Cause::Probed);
         }
     }
 
@@ -149,7 +150,7 @@ impl Reinjection {
         for i in 0..work.subflows.len() {
             if work.subflows[i].has_failed() {
                 let may = |paths| takers.may_carry(paths);
-                work.recall(i, u64::MAX, LastFrame::Whole, may);
+                work.recall(i, u64::MAX, LastFrame::Whole, Cause::Failed, may);
                 let streams = &*work.streams;
                 let may = |stream: Option<StreamId>| {
                     let stream = stream.and_then(|id| streams.get(id));
@@ -229,7 +230,7 @@ impl Reinjection {
         match work.subflows.index(subflow) {
             Some(i) => Rebalanced::Recalled {
                 subflow,
-                bytes: work.recall(i, r, LastFrame::Whole, |_| true),
+                bytes: work.recall(i, r, LastFrame::Whole, Cause::Rebalanced, |_| true),
                 gain,
             },
             None => Rebalanced::Nothing,
@@ -314,7 +315,7 @@ impl Work<'_> {
                 SentFrame::Data {
                     stream, range, fin, ..
                 } => {
-                    self.retransmit([(stream, range, fin)], None);
+                    self.retransmit([(stream, range, fin)], None, Cause::Lost);
                 }
                 SentFrame::Open(id) => {
                     if let Some(s) = self.streams.get_mut(id) {
@@ -355,6 +356,7 @@ impl Work<'_> {
         i: usize,
         budget: u64,
         last: LastFrame,
+        cause: Cause,
         may: impl Fn(PathSet) -> bool,
     ) -> u64 {
         let mut taken: Vec<(StreamId, Range<u64>, bool)> = Vec::new();
@@ -369,7 +371,7 @@ impl Work<'_> {
             }
             may
         });
-        self.retransmit(taken, Some(origin));
+        self.retransmit(taken, Some(origin), cause);
         bytes
     }
 
@@ -378,10 +380,11 @@ impl Work<'_> {
         &mut self,
         ranges: impl IntoIterator<Item = (StreamId, Range<u64>, bool)>,
         origin: Option<SubflowId>,
+        cause: Cause,
     ) -> u64 {
         let ranges = ranges.into_iter();
         let bytes = ranges
-            .map(|(stream, range, fin)| self.streams.retransmit(stream, range, fin, origin))
+            .map(|(id, range, fin)| self.streams.retransmit(id, range, fin, origin, cause))
             .sum();
         self.stats.reinjected_bytes_out += bytes;
         bytes
@@ -534,7 +537,7 @@ mod tests {
             let mut bench = Bench::new(700_000);
             bench.subflows[1].give(ms(0), 0, 0..copies);
             let (reinjection, mut work) = bench.work();
-            let recalled = work.recall(1, u64::MAX, LastFrame::Whole, |_| true);
+            let recalled = work.recall(1, u64::MAX, LastFrame::Whole, Cause::Rebalanced, |_| true);
             assert_eq!(recalled, copies);
             let done = reinjection.rebalance(ms(0), 0, &mut work);
             let is_recalled = matches!(done, Rebalanced::Recalled { subflow: SLOW, .. });
@@ -568,7 +571,10 @@ mod tests {
             assert_eq!(bench.subflows[0].health.probes, probe);
         }
         let buffer = &mut bench.streams.get_mut(StreamId(0)).unwrap().send.buffer;
-        assert_eq!(buffer.take_retransmission(1_000, &[FAST]), Some(0..1_000));
+        assert_eq!(
+            buffer.take_retransmission(1_000, &[FAST]),
+            Some((0..1_000, Cause::Probed))
+        );
         // No subflow may take over: it is a probe all the same.
         bench.subflows[1].health.probes = 1;
         let before = bench.stats.reinjected_bytes_out;
@@ -588,8 +594,8 @@ mod tests {
         assert_eq!(bench.streams.retransmit_bytes(), 100_000);
         let buffer = &mut bench.streams.get_mut(StreamId(0)).unwrap().send.buffer;
         assert_eq!(
-            buffer.take_retransmission(30_000, &[FAST]).map(|r| r.start),
-            Some(0)
+            buffer.take_retransmission(30_000, &[FAST]),
+            Some((0..16_384, Cause::Failed))
         );
         bench.streams.update(StreamId(0));
         assert!(bench.subflows[0].health.advanced(ms(2_000)).is_some());

@@ -9,6 +9,7 @@ use mpbond_units::Timestamp;
 use halves::{RecvHalf, SendHalf};
 pub(crate) use recv_buffer::RecvError;
 
+use crate::copies::{Cause, Copies};
 use crate::session::Place;
 use crate::stats::{StreamShare, StreamStats};
 use crate::treatment::Treatment;
@@ -90,7 +91,7 @@ pub(crate) struct Counters {
     first_in: Option<Timestamp>,
     unique_in: u64,
     redundant_in: u64,
-    redundant_out: u64,
+    copies_out: Copies,
     shares: Vec<StreamShare>,
 }
 
@@ -101,7 +102,7 @@ impl Counters {
             first_in: None,
             unique_in: 0,
             redundant_in: 0,
-            redundant_out: 0,
+            copies_out: Copies::default(),
             shares: Vec::new(),
         }
     }
@@ -138,13 +139,13 @@ impl Counters {
         }
     }
 
-    /// `bytes` were given to a subflow, copies if so said.
-    pub(crate) fn sent(&mut self, now: Timestamp, on: SubflowId, bytes: u64, copies: bool) {
+    /// `bytes` were given to a subflow, copies if they have a cause.
+    pub(crate) fn sent(&mut self, now: Timestamp, on: SubflowId, bytes: u64, copy: Option<Cause>) {
         let share = self.share(on);
         share.bytes_out += bytes;
         share.last_out = Some(now);
-        if copies {
-            self.redundant_out += bytes;
+        if let Some(cause) = copy {
+            self.copies_out.add(cause, bytes);
         }
     }
 }
@@ -223,7 +224,7 @@ impl Stream {
             bytes_in: self.counters.unique_in,
             bytes_out: self.send.buffer.next(),
             redundant_bytes_in: self.counters.redundant_in,
-            redundant_bytes_out: self.counters.redundant_out,
+            copies_out: self.counters.copies_out,
             subflows: self.counters.shares.clone(),
         }
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::SubflowId;
+use crate::copies::Cause;
 use crate::range_set::RangeSet;
 
 /// Bytes of a stream from the application's write to their acknowledgement.
@@ -32,6 +33,7 @@ pub(crate) struct SendBuffer {
 struct Retransmission {
     range: Range<u64>,
     origin: Option<SubflowId>,
+    cause: Cause,
 }
 
 impl SendBuffer {
@@ -114,30 +116,36 @@ impl SendBuffer {
     }
 
     /// Takes up to `max` bytes that are to be sent again and that none of `carriers` has, among
-    /// them the subflow that takes them now; the lowest offset first.
+    /// them the subflow that takes them now; the lowest offset first. Returns them, and why they are
+    /// sent again.
     pub(crate) fn take_retransmission(
         &mut self,
         max: u64,
         carriers: &[SubflowId],
-    ) -> Option<Range<u64>> {
+    ) -> Option<(Range<u64>, Cause)> {
         let has = |origin: Option<SubflowId>| origin.is_some_and(|o| carriers.contains(&o));
         let i = (0..self.retransmit.len())
             .filter(|&i| !has(self.retransmit[i].origin))
             .min_by_key(|&i| self.retransmit[i].range.start)?;
         let entry = &mut self.retransmit[i];
         let end = entry.range.end.min(entry.range.start.saturating_add(max));
-        let range = entry.range.start..end;
+        let (range, cause) = (entry.range.start..end, entry.cause);
         entry.range.start = end;
         if entry.range.is_empty() {
             self.retransmit.swap_remove(i);
         }
         self.retransmit_bytes -= range.end - range.start;
-        (!range.is_empty()).then_some(range)
+        (!range.is_empty()).then_some((range, cause))
     }
 
     /// Asks for `range` to be sent again, except what is acknowledged. `origin` is the subflow
     /// that still carries it, if any. Returns how many bytes that are.
-    pub(crate) fn retransmit(&mut self, range: Range<u64>, origin: Option<SubflowId>) -> u64 {
+    pub(crate) fn retransmit(
+        &mut self,
+        range: Range<u64>,
+        origin: Option<SubflowId>,
+        cause: Cause,
+    ) -> u64 {
         let range = range.start.max(self.base)..range.end.min(self.next);
         if range.is_empty() {
             return 0;
@@ -145,7 +153,11 @@ impl SendBuffer {
         let mut added = 0;
         for gap in self.acked.gaps(range) {
             added += gap.end - gap.start;
-            self.retransmit.push(Retransmission { range: gap, origin });
+            self.retransmit.push(Retransmission {
+                range: gap,
+                origin,
+                cause,
+            });
         }
         self.retransmit_bytes += added;
         added
@@ -222,6 +234,7 @@ impl SendBuffer {
                 split.push(Retransmission {
                     range: tail,
                     origin: a.origin,
+                    cause: a.cause,
                 });
             }
         }
@@ -323,20 +336,29 @@ mod tests {
         let mut s = filled();
         s.take_new(100, 100);
         s.ack(4..6);
-        assert_eq!(s.retransmit(0..10, Some(A)), 8);
+        assert_eq!(s.retransmit(0..10, Some(A), Cause::Failed), 8);
         assert!(!s.has_retransmission_for(A));
         assert_eq!(s.take_retransmission(100, &[A]), None);
-        assert_eq!(s.take_retransmission(2, &[B]), Some(0..2));
+        assert_eq!(s.take_retransmission(2, &[B]), Some((0..2, Cause::Failed)));
         s.ack(2..4);
-        assert_eq!(s.take_retransmission(100, &[B]), Some(6..10));
+        assert_eq!(
+            s.take_retransmission(100, &[B]),
+            Some((6..10, Cause::Failed))
+        );
         assert_eq!(s.take_retransmission(100, &[B]), None);
         assert_eq!(s.retransmit_bytes(), 0);
-        s.retransmit(6..16, Some(A));
+        s.retransmit(6..16, Some(A), Cause::Hedged);
         s.ack(8..9);
         assert_eq!(s.retransmit_bytes(), 9);
         s.forget_origin(A);
-        assert_eq!(s.take_retransmission(100, &[A]), Some(6..8));
-        assert_eq!(s.take_retransmission(100, &[A]), Some(9..16));
+        assert_eq!(
+            s.take_retransmission(100, &[A]),
+            Some((6..8, Cause::Hedged))
+        );
+        assert_eq!(
+            s.take_retransmission(100, &[A]),
+            Some((9..16, Cause::Hedged))
+        );
         assert_eq!(s.retransmit_bytes(), 0);
     }
 }

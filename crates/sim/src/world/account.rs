@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpbond_session::{Session, SessionStats, SubflowId};
+use mpbond_session::{Copies, Session, SessionStats, SubflowId};
 use mpbond_units::{BitRate, Timestamp};
 
 use super::app::{App, End, Running};
@@ -83,10 +83,11 @@ impl World {
     fn exchange_outcome(&self, x: &Exchange, r: &Running) -> ExchangeOutcome {
         let direction = x.direction();
         let bytes = x.up_bytes.max(x.down_bytes);
-        let reader = match direction {
-            Direction::Down => Some(&r.client),
-            Direction::Up => r.origin.as_ref(),
+        let (reader, sender) = match direction {
+            Direction::Down => (Some(&r.client), r.origin.as_ref()),
+            Direction::Up => (r.origin.as_ref(), Some(&r.client)),
         };
+        let sent = sender.and_then(|app| app.closed.as_deref());
         let closed = reader.and_then(|app| app.closed.as_deref());
         let mut shares: Vec<Share> = Vec::new();
         for share in closed.map_or(&[][..], |c| &c.subflows) {
@@ -116,6 +117,7 @@ impl World {
             up_bytes: r.origin.as_ref().map_or(0, |o| o.read),
             shares,
             redundant_bytes: closed.map_or(0, |c| c.redundant_bytes_in),
+            copies: sent.map_or_else(Copies::default, |c| c.copies_out),
             longest_stall: reader.map_or(Duration::ZERO, |app| app.longest_gap),
             first_byte: r.client.first_read.map(|t| t.since(r.started)),
             ready: (r.origin.as_ref().and_then(App::ready)).map(|t| t.since(r.started)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpbond_session::SessionStats;
+use mpbond_session::{Copies, SessionStats};
 use mpbond_units::Timestamp;
 
 use super::app::End;
@@ -85,6 +85,8 @@ pub struct ExchangeOutcome {
     pub shares: Vec<Share>,
     /// Bytes of the main direction that arrived twice, or too late.
     pub redundant_bytes: u64,
+    /// Copies among the bytes of the main direction, as its sender counts them.
+    pub copies: Copies,
     /// Longest time without a byte for the reader of the main direction.
     pub longest_stall: Duration,
     /// Time from the start to the client's first byte.
@@ -132,11 +134,16 @@ impl ExchangeOutcome {
 
     /// Ratio of redundant bytes to the bytes of the main direction.
     pub fn redundant_share(&self) -> f64 {
-        let bytes = match self.direction {
+        self.share_of(self.redundant_bytes)
+    }
+
+    /// Ratio of these bytes to those of the main direction.
+    pub fn share_of(&self, bytes: u64) -> f64 {
+        let all = match self.direction {
             Direction::Down => self.down_bytes,
             Direction::Up => self.up_bytes,
         };
-        self.redundant_bytes as f64 / bytes.max(1) as f64
+        bytes as f64 / all.max(1) as f64
     }
 }
 

@@ -416,6 +416,7 @@ impl Running {
                 finished: reader.last.map(after),
             }],
             redundant_bytes: 0,
+            copies: mpbond_session::Copies::default(),
             longest_stall: reader.longest_gap,
             first_byte: self.client.first.map(after),
             ready: self.ready.map(after),

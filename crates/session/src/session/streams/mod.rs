@@ -9,6 +9,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::order::{Group, Order, rank};
+use crate::copies::Cause;
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
@@ -426,11 +427,12 @@ impl Streams {
         range: Range<u64>,
         fin: bool,
         origin: Option<SubflowId>,
+        cause: Cause,
     ) -> u64 {
         let Some(s) = self.table.get_mut(&id).filter(|s| s.send.reset.is_none()) else {
             return 0;
         };
-        let bytes = s.send.buffer.retransmit(range, origin);
+        let bytes = s.send.buffer.retransmit(range, origin, cause);
         if fin && !s.send.fin_acked {
             s.send.fin_wanted = true;
         }
@@ -524,14 +526,14 @@ mod tests {
         assert!(all.await_answer());
         take(&mut all, a, 100);
         assert_eq!((all.unscheduled(), all.held()), (10, 110));
-        assert_eq!(all.retransmit(a, 20..50, false, Some(A)), 30);
+        assert_eq!(all.retransmit(a, 20..50, false, Some(A), Cause::Probed), 30);
         assert_eq!((all.unscheduled(), all.retransmit_bytes()), (40, 30));
         all.acked(a, 0..40, false);
         assert_eq!((all.unscheduled(), all.held()), (20, 70));
         assert!(all.reset(a, ResetCode::Cancelled));
         assert!(!all.reset(a, ResetCode::Cancelled));
         assert_eq!((all.unscheduled(), all.held()), (10, 10));
-        assert_eq!(all.retransmit(a, 40..50, false, None), 0);
+        assert_eq!(all.retransmit(a, 40..50, false, None, Cause::Lost), 0);
         assert_eq!(all.lose(), [a, b]);
         assert_eq!((all.unscheduled(), all.held()), (0, 0));
     }

@@ -72,6 +72,9 @@ fn the_session_outlives_its_subflows() {
     // The counts told at the rejoin spare what had arrived.
     let copies = p.client.stats().redundant_bytes_in;
     assert!(copies < 64 << 10, "{copies}");
+    // What a lost subflow carried was not sent for another reason.
+    let sent = p.server().stats().copies_out;
+    assert!(sent.lost >= copies && sent.lost > 0, "{sent:?}");
     assert_eq!(p.opened().len(), 1, "OPEN must dial once");
 }
 

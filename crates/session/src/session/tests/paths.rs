@@ -315,7 +315,7 @@ fn bytes_of_a_silent_path_wait_for_it_if_no_other_may_carry_them() {
     assert_eq!(waiting, [0, 0]);
     for end in [p.client.streams(), p.server().streams()] {
         let sent: u64 = end[0].subflows.iter().map(|share| share.bytes_out).sum();
-        assert_eq!((end[0].id, end[0].redundant_bytes_out), (a, 0));
+        assert_eq!((end[0].id, end[0].copies_out.total()), (a, 0));
         assert_eq!(sent, MIB as u64 / 2);
     }
     p.links[1].blackhole = false;
