@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::ideal::Direction;
-use crate::world::{Before, Scenario};
+use crate::world::{Before, Daemon, Fault, Happening, Scenario, When};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -12,7 +12,8 @@ const PIPE: Duration = Duration::from_millis(2);
 
 /// One row: a scenario whose last exchange is measured.
 pub struct Row {
-    /// Condition of the links: `stable`, `changing`, `silent` or `direct`.
+    /// Condition of the links: `stable`, `changing`, `silent`, `direct`, `pauses` or `cut`; or of the
+    /// ends: `windows`, `late`.
     pub kind: &'static str,
     /// Name of the row.
     pub label: String,
@@ -40,6 +41,10 @@ pub fn all() -> Vec<Row> {
     changing(&mut rows);
     silent(&mut rows);
     direct(&mut rows);
+    windows(&mut rows);
+    pauses(&mut rows);
+    cut(&mut rows);
+    late(&mut rows);
     rows
 }
 
@@ -129,6 +134,106 @@ fn direct(rows: &mut Vec<Row>) {
         let [(a, _), (b, _)] = paths;
         let label = format!("Down {a} + {b}, {} loss {loss}", size(bytes));
         rows.push(Row::new("direct", label, None, scenario));
+    }
+}
+
+const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
+
+/// A fast and a slow path, and a helper; windows that a fast path fills while a slow one owes the
+/// bytes that the application waits for.
+fn windows(rows: &mut Vec<Row>) {
+    let ms = Duration::from_millis;
+    for direction in DIRECTIONS {
+        for window in [64 * KIB, 256 * KIB] {
+            let paths = [(20.0, ms(10)), (2.0, ms(100))];
+            for (name, world) in [
+                ("20 + 2", Scenario::multihomed(&paths)),
+                ("8/10/5", Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE)),
+            ] {
+                let mut scenario = world.measuring(Before::Joined, direction, 4 * MIB);
+                for end in [&mut scenario.client, &mut scenario.server] {
+                    end.receive_window_bytes = window;
+                    end.initial_stream_window_bytes = window;
+                }
+                let label = format!("{direction:?} {name}, 4 MiB, windows of {}", size(window));
+                rows.push(Row::new("windows", label, None, scenario));
+            }
+        }
+    }
+}
+
+/// 8/10/5, 10 MiB: a link stands still twice, and goes on.
+fn pauses(rows: &mut Vec<Row>) {
+    for direction in DIRECTIONS {
+        for link in ["ps", "pipe1", "hs1"] {
+            for pause in [1, 2] {
+                let mut scenario = Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE).measuring(
+                    Before::Joined,
+                    direction,
+                    10 * MIB,
+                );
+                for begin in [1, 5] {
+                    let [from, to] = [begin, begin + pause].map(Duration::from_secs);
+                    scenario = scenario.silencing(link, from).restoring(link, to);
+                }
+                let label = format!("{direction:?} 8/10/5, 10 MiB, {link} pauses for {pause} s");
+                rows.push(Row::new("pauses", label, None, scenario));
+            }
+        }
+    }
+}
+
+/// 8/10/5: the pipe falls to 0.2 Mbit/s during a transfer, whose copies it carries on at its end.
+/// The next one begins soon after, over the same pipe or one that has recovered.
+fn cut(rows: &mut Vec<Row>) {
+    let soon = Duration::from_millis(200);
+    for direction in DIRECTIONS {
+        for after in [0.2, 5.0] {
+            for bytes in [256 * KIB, 2 * MIB] {
+                let mut scenario = Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE)
+                    .measuring(Before::Joined, direction, 2 * MIB)
+                    .changing("pipe1", 0.2, Duration::from_secs(1));
+                let mut next = scenario.exchanges[0].clone();
+                next.start = When::AfterEnd(0, soon);
+                match direction {
+                    Direction::Down => next.down_bytes = bytes,
+                    Direction::Up => next.up_bytes = bytes,
+                }
+                scenario = scenario
+                    .with_exchange(next)
+                    .changing("pipe1", after, Duration::ZERO);
+                let label = format!("{direction:?} 8/10/5, {} next, pipe1 {after}", size(bytes));
+                rows.push(Row::new("cut", label, None, scenario));
+            }
+        }
+    }
+}
+
+/// 8 MiB, the process of the receiver does not run for 0.1 to 2 s at a time; its kernel does.
+fn late(rows: &mut Vec<Row>) {
+    let ms = Duration::from_millis;
+    for (direction, who) in [
+        (Direction::Down, Daemon::Primary),
+        (Direction::Up, Daemon::Proxy),
+    ] {
+        for (name, world) in [
+            (
+                "20 + 10",
+                Scenario::multihomed(&[(20.0, ms(10)), (10.0, ms(40))]),
+            ),
+            ("8/10/5", Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE)),
+        ] {
+            let mut scenario = world.measuring(Before::Joined, direction, 8 * MIB);
+            let mut at = ms(300);
+            for length in [100, 400, 1_000, 2_000, 200, 700, 1_500].map(ms) {
+                let when = When::AfterStart(scenario.exchanges.len() - 1, at);
+                let what = Happening::Freeze { who, length };
+                scenario.faults.push(Fault { when, what });
+                at += length + ms(300);
+            }
+            let label = format!("{direction:?} {name}, 8 MiB, late receiver");
+            rows.push(Row::new("late", label, None, scenario));
+        }
     }
 }
 

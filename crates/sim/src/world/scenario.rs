@@ -522,6 +522,12 @@ impl Scenario {
         self.with_change(link, LinkChange::down(), after)
     }
 
+    /// Takes the named link up again, `after` the start of the last exchange.
+    #[must_use]
+    pub fn restoring(self, link: &str, after: Duration) -> Self {
+        self.with_change(link, LinkChange::up(), after)
+    }
+
     fn with_change(mut self, link: &str, change: LinkChange, after: Duration) -> Self {
         let last = self.exchanges.len().saturating_sub(1);
         if let Some(link) = self.links.iter().position(|l| l.name == link) {
