@@ -12,8 +12,8 @@ const PIPE: Duration = Duration::from_millis(2);
 
 /// One row: a scenario whose last exchange is measured.
 pub struct Row {
-    /// Condition of the links: `stable`, `changing`, `silent`, `direct`, `pauses` or `cut`; or of the
-    /// ends: `windows`, `late`.
+    /// Condition of the links: `stable`, `changing`, `silent`, `direct`, `pauses` or `cut`; or of
+    /// the ends: `windows`, `late`.
     pub kind: &'static str,
     /// Name of the row.
     pub label: String,

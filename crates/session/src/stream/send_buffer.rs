@@ -116,8 +116,8 @@ impl SendBuffer {
     }
 
     /// Takes up to `max` bytes that are to be sent again and that none of `carriers` has, among
-    /// them the subflow that takes them now; the lowest offset first. Returns them, and why they are
-    /// sent again.
+    /// them the subflow that takes them now; the lowest offset first. Returns them, and why they
+    /// are sent again.
     pub(crate) fn take_retransmission(
         &mut self,
         max: u64,
