@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mpbond_session::SchedulerKind;
 use mpbond_sim::ideal::Direction;
+use mpbond_sim::rows;
 use mpbond_sim::world::{Before, ExchangeOutcome, Scenario, World};
 
 const WWAN: Duration = Duration::from_millis(25);
@@ -108,6 +109,23 @@ fn min_rtt_leaves_the_helper_seconds_behind() {
     let behind = median(&runs, |x| finished(x, "helper1") - finished(x, "ps"));
     println!("the helper finishes {behind:.2} s later");
     assert!(behind > 2.0, "{behind}");
+}
+
+/// The receiver's process is late, its kernel is not: the paths work, and nothing is to be copied.
+#[test]
+fn a_late_receiver_is_not_taken_for_silent_paths() {
+    let late = rows::all().into_iter().filter(|row| row.kind == "late");
+    let direct = late.filter(|row| row.scenario.links.len() == 2);
+    let mut rows = 0;
+    for row in direct {
+        let runs = runs_of(&row.scenario, 2);
+        let copies = runs.iter().map(|x| x.share_of(x.copies.total()));
+        let most = copies.fold(0.0, f64::max);
+        println!("{}: {:.2} % sent twice", row.label, most * 100.0);
+        assert!(most < 0.01, "{}: {most}", row.label);
+        rows += 1;
+    }
+    assert_eq!(rows, 2);
 }
 
 /// A helper whose link is slow, which nothing shows before: copies of what it was given first begin

@@ -93,7 +93,7 @@ impl Inner {
     }
 
     /// Reads the kernel's view of paths while data flows.
-    fn refresh_paths(&mut self) {
+    pub(super) fn refresh_paths(&mut self) {
         let now = self.clock.now();
         let is_due = |asked, sending| driving::is_path_info_due(now, asked, sending);
         if !self.subflows.values().any(|io| is_due(io.asked, true)) {

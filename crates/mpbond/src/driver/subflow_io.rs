@@ -60,14 +60,17 @@ impl SubflowIo {
 
     fn of_tcp(&self, info: &TcpInfo) -> Option<PathInfo> {
         let acked = i128::from(info.bytes_acked?) - self.acked_base?;
+        let bytes_acked = u64::try_from(acked).unwrap_or(0);
         Some(PathInfo {
             cwnd_bytes: info.cwnd_bytes,
             srtt: info.rtt.unwrap_or_default(),
             min_rtt: info.min_rtt.unwrap_or_default(),
-            bytes_arrived: u64::try_from(acked).unwrap_or(0) + info.sacked_bytes,
+            bytes_arrived: bytes_acked + info.sacked_bytes,
             delivery_rate: info.delivery_rate.unwrap_or_default(),
             app_limited: info.delivery_rate_app_limited,
             slow_start: info.slow_start,
+            bytes_acked,
+            all_acked: info.unacked_bytes == 0,
         })
     }
 

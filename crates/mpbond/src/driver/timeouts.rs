@@ -59,6 +59,8 @@ pub(super) async fn run(shared: Weak<RefCell<Inner>>) {
                 };
                 with(&shared, |inner| {
                     inner.timer.armed = None;
+                    // Whether copies wait depends on what the kernel knows now.
+                    inner.refresh_paths();
                     let now = inner.clock.now();
                     inner.session.handle_timeout(now);
                 });

@@ -72,6 +72,8 @@ impl UnixQueue {
             delivery_rate: self.rate,
             app_limited: self.was_empty,
             slow_start: false,
+            bytes_acked: 0,
+            all_acked: false,
         }
     }
 }

@@ -37,6 +37,10 @@ pub struct PathInfo {
     pub app_limited: bool,
     /// The flow is in slow start: its rate is its congestion window's, not the path's.
     pub slow_start: bool,
+    /// Of `bytes_arrived`, those in order: TCP's cumulative acknowledgement.
+    pub bytes_acked: u64,
+    /// TCP awaits no acknowledgement: all that the far end's window let go has arrived there.
+    pub all_acked: bool,
 }
 
 /// The far hop as the helper sees it.

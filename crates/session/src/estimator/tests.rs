@@ -17,6 +17,8 @@ fn info(bytes_arrived: u64, rate: f64) -> PathInfo {
         delivery_rate: BitRate::from_bytes_per_sec(rate),
         app_limited: false,
         slow_start: false,
+        bytes_acked: 0,
+        all_acked: false,
     }
 }
 

@@ -57,8 +57,17 @@ pub(super) enum Verdict {
 impl Watch<'_> {
     /// The earliest deadline of any subflow.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        let of = |s| earlier(self.verdict_at(s), self.probe_at(s));
+        let of = |s| {
+            let due = earlier(self.verdict_at(s), self.probe_at(s));
+            earlier(due, self.copies_at(s))
+        };
         self.subflows.iter().filter_map(of).min()
+    }
+
+    /// Potentially failed subflows whose bytes others are given from now on.
+    pub(super) fn to_copy(&self, now: Timestamp) -> Vec<SubflowId> {
+        let due = |s: &&Subflow| self.copies_at(s).is_some_and(|t| t <= now);
+        self.subflows.iter().filter(due).map(|s| s.id).collect()
     }
 
     /// Subflows that are to be probed now.
@@ -109,6 +118,16 @@ impl Watch<'_> {
             return None;
         }
         Some(s.health.progress_at.max(oldest) + self.silence_allowed(s))
+    }
+
+    /// When others are given what a potentially failed subflow owes: at once, or when TCP has been
+    /// silent for as long, so that it is not the peer's process alone that is late.
+    fn copies_at(&self, s: &Subflow) -> Option<Timestamp> {
+        if !s.has_failed() || s.health.copied {
+            return None;
+        }
+        let oldest = s.sent.oldest()?;
+        Some(s.health.silent_since(oldest) + self.silence_allowed(s))
     }
 
     /// Maximum silence of a subflow that owes something: four round trips cover a repair of lost
@@ -319,10 +338,41 @@ mod tests {
     }
 
     #[test]
+    fn copies_wait_while_tcp_goes_on_but_the_state_does_not() {
+        let config = SessionConfig::default();
+        let allowed = Duration::from_millis(425) + record_time(BitRate::from_mbps(8.0)) * 2;
+        let mut subflows = [even(1)];
+        // TCP awaits nothing at 1,300 ms; the peer's process has last acknowledged at 1,000 ms.
+        subflows[0].health.on_tcp(ms(1_300), 1_000, true);
+        let fails_at = ms(1_000) + allowed;
+        let verdicts = watch(&config, &subflows).verdicts(fails_at);
+        assert_eq!(verdicts, [(SubflowId(1), Verdict::PotentiallyFailed)]);
+        subflows[0].health.failed_since = Some(fails_at);
+        let due = |subflows: &[Subflow], at| {
+            let watch = watch(&config, subflows);
+            assert_eq!(watch.deadline(), Some(at));
+            assert!(watch.to_copy(fails_at).is_empty() || at == fails_at);
+            assert_eq!(watch.to_copy(at), [SubflowId(1)]);
+        };
+        due(&subflows, ms(1_300) + allowed);
+        // TCP awaits an acknowledgement that does not come: no longer.
+        subflows[0].health.on_tcp(ms(1_600), 1_000, false);
+        due(&subflows, ms(1_300) + allowed);
+        // It goes on, but for no more than 5 s.
+        subflows[0].health.on_tcp(ms(7_000), 2_000, false);
+        due(&subflows, ms(6_000) + allowed);
+        // A dead path: TCP has not gone on since the count did.
+        let mut dead = [even(1)];
+        dead[0].health.failed_since = Some(fails_at);
+        due(&dead, fails_at);
+    }
+
+    #[test]
     fn a_proxy_keeps_the_last_connection_for_as_long_as_the_session() {
         let config = SessionConfig::default();
         let mut subflows = vec![even(1)];
         subflows[0].health.failed_since = Some(ms(2_000));
+        subflows[0].health.copied = true;
         let at_proxy = |subflows: &[Subflow]| {
             let watch = Watch {
                 client: false,

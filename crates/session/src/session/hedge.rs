@@ -38,7 +38,9 @@ impl Reinjection {
         if budget < LEAST_BYTES {
             return;
         }
-        let late = |s: &&Subflow| s.works() && s.is_regular() && s.sent.useful_bytes() > 0;
+        // What the other end's host has needs no copy.
+        let owes = |s: &Subflow| s.sent.useful_bytes() > 0 && !s.health.delivered;
+        let late = |s: &&Subflow| s.works() && s.is_regular() && owes(s);
         let subflows = work.subflows.iter();
         let Some(slow) = subflows
             .clone()

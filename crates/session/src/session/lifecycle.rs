@@ -67,6 +67,11 @@ impl Session {
                 }
             }
         }
+        for id in self.watch().to_copy(now) {
+            if let Some(s) = self.subflows.by_id_mut(id) {
+                s.health.copied = true;
+            }
+        }
     }
 
     /// A subflow has turned out not to work: a primary with open streams asks over the others.

@@ -140,8 +140,9 @@ impl Reinjection {
         }
     }
 
-    /// Gives others what potentially failed subflows owe, if there are any that have not failed.
-    /// An OPEN, a RESET or a window that waits there holds up more than bulk does.
+    /// Gives others what potentially failed subflows owe, if there are any that have not failed;
+    /// stream bytes not before `Watch::copies_at`. An OPEN, a RESET or a window that waits there
+    /// holds up more than bulk does.
     pub(super) fn recall_from_failed(&self, work: &mut Work, control: &mut Control) {
         let takers = Takers::of(work.subflows.iter().filter(|s| s.works()));
         if takers.is_none() {
@@ -149,8 +150,10 @@ impl Reinjection {
         }
         for i in 0..work.subflows.len() {
             if work.subflows[i].has_failed() {
-                let may = |paths| takers.may_carry(paths);
-                work.recall(i, u64::MAX, LastFrame::Whole, Cause::Failed, may);
+                if work.subflows[i].health.copied {
+                    let may = |paths| takers.may_carry(paths);
+                    work.recall(i, u64::MAX, LastFrame::Whole, Cause::Failed, may);
+                }
                 let streams = &*work.streams;
                 let may = |stream: Option<StreamId>| {
                     let stream = stream.and_then(|id| streams.get(id));
@@ -588,6 +591,7 @@ mod tests {
     fn a_failed_subflow_that_comes_back_brings_the_rest_itself() {
         let mut bench = Bench::new(100_000);
         bench.subflows[0].health.failed_since = Some(ms(1_000));
+        bench.subflows[0].health.copied = true;
         let mut control = Control::default();
         let (reinjection, mut work) = bench.work();
         reinjection.recall_from_failed(&mut work, &mut control);

@@ -9,6 +9,10 @@ use mpbond_units::Timestamp;
 /// of bytes before it goes on, while a helper has been given too many.
 const AVOIDED_AT: u32 = 4;
 
+/// Most silence that may be the other end's process and not the path (ADR 0032). A middlebox that
+/// acknowledges for the host delays copies by so much.
+const EXCUSED: Duration = Duration::from_secs(5);
+
 /// What is known of a subflow's path, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
@@ -21,7 +25,7 @@ pub(crate) enum Standing {
     /// The same for long enough that new data keeps away from it.
     Avoided,
     /// They have stopped for longer than any repair takes: other subflows are given all that it
-    /// owes (RFC 7829 of SCTP, section 3: potentially failed).
+    /// owes, as soon as TCP has stopped as well (RFC 7829 of SCTP, section 3: potentially failed).
     PotentiallyFailed,
 }
 
@@ -30,11 +34,20 @@ pub(crate) enum Standing {
 pub(crate) struct Health {
     /// When the ACK count last advanced, or data was first owed after a pause.
     pub(crate) progress_at: Timestamp,
+    /// Whether the other end's host has all that its window let go: this is a direct connection,
+    /// nothing was written since the last look at TCP, and TCP awaited no acknowledgement.
+    pub(crate) delivered: bool,
+    /// When that was last so, or TCP's acknowledgement was seen to have advanced.
+    delivered_at: Timestamp,
+    /// Octets that TCP had acknowledged.
+    tcp_acked: u64,
     intervals: AckIntervals,
     /// Probes since then.
     pub(crate) probes: u32,
     /// Potentially failed since.
     pub(crate) failed_since: Option<Timestamp>,
+    /// Other subflows are given all that it owes.
+    pub(crate) copied: bool,
     /// How long nothing had come or gone when data was last owed after a pause; zero from the first
     /// acknowledgement on.
     pub(crate) idle_before: Duration,
@@ -46,12 +59,34 @@ impl Health {
     pub(crate) fn new(now: Timestamp) -> Self {
         Self {
             progress_at: now,
+            delivered: false,
+            delivered_at: now,
+            tcp_acked: 0,
             intervals: AckIntervals::default(),
             probes: 0,
             failed_since: None,
+            copied: false,
             idle_before: Duration::ZERO,
             idle_survived: Duration::ZERO,
         }
+    }
+
+    /// A look at the TCP connection to the other end: the octets that it has acknowledged, and
+    /// whether these are all. The kernel acknowledges without the process, which may be late.
+    pub(crate) fn on_tcp(&mut self, now: Timestamp, acked: u64, all_acked: bool) {
+        self.delivered = all_acked;
+        if all_acked || acked > self.tcp_acked {
+            self.delivered_at = now;
+        }
+        self.tcp_acked = acked;
+    }
+
+    /// When the failure timeout before copies begins, where the oldest owed record was written at
+    /// `oldest`: when the path was last seen to work, by the count or by TCP, but at most
+    /// [`EXCUSED`] after the count.
+    pub(crate) fn silent_since(&self, oldest: Timestamp) -> Timestamp {
+        let since = self.progress_at.max(oldest);
+        since.max(self.delivered_at.min(since + EXCUSED))
     }
 
     pub(crate) fn standing(&self) -> Standing {
@@ -80,6 +115,7 @@ impl Health {
         self.intervals.add(silent);
         self.progress_at = now;
         self.probes = 0;
+        self.copied = false;
         self.failed_since.take().map(|_| silent)
     }
 
@@ -140,6 +176,25 @@ mod tests {
         assert_eq!(health.longest_interval(), longest.map(|l| l * 49 / 50));
         health.owes_again(ms(9_000), ms(2_000));
         assert_eq!(health.longest_interval(), None);
+    }
+
+    #[test]
+    fn a_process_may_be_late_for_a_while_where_tcp_goes_on() {
+        let mut health = Health::new(ms(0));
+        health.advanced(ms(1_000));
+        assert_eq!(health.silent_since(ms(900)), ms(1_000));
+        // TCP's acknowledgement advances, then rests while one is awaited.
+        health.on_tcp(ms(1_400), 5_000, false);
+        health.on_tcp(ms(1_800), 5_000, false);
+        assert_eq!(health.silent_since(ms(900)), ms(1_400));
+        assert!(!health.delivered);
+        // None is awaited.
+        health.on_tcp(ms(1_900), 5_000, true);
+        assert_eq!(health.silent_since(ms(900)), ms(1_900));
+        assert!(health.delivered);
+        health.on_tcp(ms(9_000), 6_000, true);
+        assert_eq!(health.silent_since(ms(900)), ms(6_000));
+        assert_eq!(health.silent_since(ms(8_000)), ms(9_000));
     }
 
     #[test]

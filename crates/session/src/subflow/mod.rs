@@ -258,6 +258,9 @@ impl Subflow {
     /// The kernel's view of the near hop; whether its queue is to be short.
     pub(crate) fn on_path(&mut self, now: Timestamp, info: PathInfo, short: bool) {
         self.estimator.on_path(now, info);
+        if self.is_direct() {
+            self.health.on_tcp(now, info.bytes_acked, info.all_acked);
+        }
         if short {
             let rate = self.estimator.near_throughput(now);
             self.short_queue.on_path(now, &info, rate, self.tx.octets);
@@ -285,6 +288,7 @@ impl Subflow {
         frames: &mut Vec<SentFrame>,
     ) -> u64 {
         let octets = plaintext as u64 + self.tx.record_overhead;
+        self.health.delivered = false;
         self.tx.octets += octets;
         self.tx.room = self.tx.room.saturating_sub(octets);
         if self.sent.is_empty() && !frames.is_empty() {

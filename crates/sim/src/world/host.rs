@@ -226,9 +226,12 @@ impl Host {
         }
         let clock = self.clock(s.now);
         let mut any = !self.awake.is_empty() || std::mem::take(&mut self.unsettled);
-        if self.frozen_until.take().is_some()
-            && let Some(session) = &mut self.session
-        {
+        let thaws = self.frozen_until.take().is_some();
+        if thaws || self.due.is_some_and(|t| t <= s.now) {
+            // Whether copies wait depends on what the kernel knows now.
+            self.refresh_paths(s);
+        }
+        if thaws && let Some(session) = &mut self.session {
             // Timers may fire before the data that has arrived meanwhile is read.
             session.handle_timeout(clock);
             any = true;

@@ -205,6 +205,8 @@ fn path_info(info: &Info) -> PathInfo {
         delivery_rate: info.delivery_rate.unwrap_or_default(),
         app_limited: info.app_limited,
         slow_start: info.cwnd_bytes < info.ssthresh_bytes,
+        bytes_acked: info.bytes_acked,
+        all_acked: info.unacked_bytes == 0,
     }
 }
 

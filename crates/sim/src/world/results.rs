@@ -214,7 +214,7 @@ impl Host {
     }
 
     /// Reads the kernel's view of all paths while data flows.
-    fn refresh_paths(&mut self, s: &mut Surroundings) {
+    pub(super) fn refresh_paths(&mut self, s: &mut Surroundings) {
         let clock = self.clock(s.now);
         let sending = self.session.as_ref().is_some_and(Session::is_sending);
         for &l in s.live {

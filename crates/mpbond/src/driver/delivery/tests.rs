@@ -68,6 +68,8 @@ fn uploaded(uploads: &[bool]) -> Session {
             delivery_rate: BitRate::from_mbps(1_000.0),
             app_limited: false,
             slow_start: false,
+            bytes_acked: 0,
+            all_acked: false,
         };
         client.handle_path(now, there, path);
         if streams.is_none() && client.streams_left() > 0 {

@@ -97,6 +97,8 @@ impl Channel {
             delivery_rate: BitRate::from_mbps(h.mbps),
             app_limited: false,
             slow_start: false,
+            bytes_acked: 0,
+            all_acked: false,
         }
     }
 }
