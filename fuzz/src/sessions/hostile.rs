@@ -201,6 +201,8 @@ fn path(choices: &mut Choices<'_>) -> PathInfo {
         delivery_rate: BitRate::from_bps(u64::from(choices.short()) << 8),
         app_limited: false,
         slow_start: false,
+        bytes_acked: 0,
+        all_acked: rtt.is_zero(),
     }
 }
 

@@ -43,6 +43,8 @@ impl Channel {
             delivery_rate: BitRate::from_mbps(8.0),
             app_limited: false,
             slow_start: false,
+            bytes_acked: self.arrived,
+            all_acked: self.arrived == self.sent,
         }
     }
 
