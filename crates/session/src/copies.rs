@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What makes an end send bytes again that a subflow has carried or still carries.
+/// The cause of a copy: the state of the subflow that carried the bytes, or a rule of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The subflow is gone, and they were not acknowledged.

@@ -44,7 +44,8 @@ pub(super) struct SurveyArgs {
     #[arg(long, value_name = "FILE", requires = "trace_pairs")]
     #[arg(default_value = PAIRS_FILE)]
     pairs_file: PathBuf,
-    /// Transfers of each kind and setting, in pairs with the best link.
+    /// Transfers of each kind and setting, in pairs with the best link; beyond 1 MiB fewer, but
+    /// at least 4.
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=10_000))]
     seeds: u32,

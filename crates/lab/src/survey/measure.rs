@@ -46,7 +46,8 @@ fn seeds_of(case: Case, seeds: u32) -> u32 {
     (share as u32).max(LEAST_SEEDS).min(seeds)
 }
 
-/// Measures the transfer with every scheme and each number of devices, in `seeds` pairs.
+/// Measures transfers that differ in the number of devices only, with every scheme, in `seeds`
+/// pairs ([`seeds_of`]).
 ///
 /// # Errors
 /// When there is no bound, or no link alone carries the transfer.
@@ -56,15 +57,15 @@ pub(super) fn measure(
     schemes: &[SurveyScheme],
     seeds: u32,
 ) -> Result<Vec<Row>> {
-    let mut alone = OneLink::new(setting);
+    let mut one_link = OneLink::new(setting);
     let mut rows = Vec::new();
     for case in cases {
-        rows.extend(measure_case(setting, *case, schemes, seeds, &mut alone)?);
+        rows.extend(measure_case(setting, *case, schemes, seeds, &mut one_link)?);
     }
     Ok(rows)
 }
 
-/// Transfers over one link, each simulated once for all numbers of devices.
+/// Outcomes of a transfer over one link alone: the same for all numbers of devices.
 struct OneLink<'a> {
     setting: &'a Setting,
     done: BTreeMap<(Over, u64), Option<ExchangeOutcome>>,
@@ -86,6 +87,7 @@ impl<'a> OneLink<'a> {
     }
 }
 
+/// Rows of one number of devices.
 fn measure_case(
     setting: &Setting,
     case: Case,

@@ -156,7 +156,7 @@ pub struct Survey {
     pub seed: Vec<u64>,
     /// Version of the source, where it is known.
     pub commit: String,
-    /// Transfers of each row.
+    /// Transfers of each row, as asked for; [`Row::transfers`] tells those of long ones.
     pub seeds: u32,
     /// One row for each setting, transfer and scheme.
     pub settings: Vec<Row>,

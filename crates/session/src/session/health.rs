@@ -64,7 +64,7 @@ impl Watch<'_> {
         self.subflows.iter().filter_map(of).min()
     }
 
-    /// Potentially failed subflows whose bytes others are given from now on.
+    /// Potentially failed subflows of whose bytes others are given copies from now on.
     pub(super) fn to_copy(&self, now: Timestamp) -> Vec<SubflowId> {
         let due = |s: &&Subflow| self.copies_at(s).is_some_and(|t| t <= now);
         self.subflows.iter().filter(due).map(|s| s.id).collect()
@@ -120,8 +120,9 @@ impl Watch<'_> {
         Some(s.health.progress_at.max(oldest) + self.silence_allowed(s))
     }
 
-    /// When others are given what a potentially failed subflow owes: at once, or when TCP has been
-    /// silent for as long, so that it is not the peer's process alone that is late.
+    /// Time from which on others are given copies of what a potentially failed subflow owes: the end
+    /// of the failure timeout, counted from the last sign of the peer's process or of its TCP
+    /// (ADR 0032). `None` once they are given, and while the subflow works or owes nothing.
     fn copies_at(&self, s: &Subflow) -> Option<Timestamp> {
         if !s.has_failed() || s.health.copied {
             return None;

@@ -9,8 +9,8 @@ use mpbond_units::Timestamp;
 /// of bytes before it goes on, while a helper has been given too many.
 const AVOIDED_AT: u32 = 4;
 
-/// Most silence that may be the other end's process and not the path (ADR 0032). A middlebox that
-/// acknowledges for the host delays copies by so much.
+/// Longest delay of copies while TCP goes on (ADR 0032): the other end's process may be late. A
+/// middlebox that acknowledges for the host delays them by so much.
 const EXCUSED: Duration = Duration::from_secs(5);
 
 /// What is known of a subflow's path, best first.
@@ -34,19 +34,19 @@ pub(crate) enum Standing {
 pub(crate) struct Health {
     /// When the ACK count last advanced, or data was first owed after a pause.
     pub(crate) progress_at: Timestamp,
-    /// Whether the other end's host has all that its window let go: this is a direct connection,
-    /// nothing was written since the last look at TCP, and TCP awaited no acknowledgement.
+    /// State of a direct connection whose TCP awaited no acknowledgement at the last look, and on
+    /// which nothing was written since: the other end's host has all that its window let go.
     pub(crate) delivered: bool,
-    /// When that was last so, or TCP's acknowledgement was seen to have advanced.
+    /// Time of the last look at which TCP awaited no acknowledgement, or one had come.
     delivered_at: Timestamp,
-    /// Octets that TCP had acknowledged.
+    /// Octets that TCP had acknowledged at the last look.
     tcp_acked: u64,
     intervals: AckIntervals,
     /// Probes since then.
     pub(crate) probes: u32,
     /// Potentially failed since.
     pub(crate) failed_since: Option<Timestamp>,
-    /// Other subflows are given all that it owes.
+    /// It has failed potentially for so long that others are given copies of all that it owes.
     pub(crate) copied: bool,
     /// How long nothing had come or gone when data was last owed after a pause; zero from the first
     /// acknowledgement on.
@@ -81,9 +81,9 @@ impl Health {
         self.tcp_acked = acked;
     }
 
-    /// When the failure timeout before copies begins, where the oldest owed record was written at
-    /// `oldest`: when the path was last seen to work, by the count or by TCP, but at most
-    /// [`EXCUSED`] after the count.
+    /// Begin of the failure timeout before copies: the last time at which the count or TCP showed
+    /// that the path works, but at most [`EXCUSED`] after the count did. `oldest` is the time at
+    /// which the oldest owed record was written.
     pub(crate) fn silent_since(&self, oldest: Timestamp) -> Timestamp {
         let since = self.progress_at.max(oldest);
         since.max(self.delivered_at.min(since + EXCUSED))
