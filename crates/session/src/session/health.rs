@@ -120,8 +120,8 @@ impl Watch<'_> {
         Some(s.health.progress_at.max(oldest) + self.silence_allowed(s))
     }
 
-    /// Time from which on others are given copies of what a potentially failed subflow owes: the end
-    /// of the failure timeout, counted from the last sign of the peer's process or of its TCP
+    /// Time from which on others are given copies of what a potentially failed subflow owes: the
+    /// end of the failure timeout, counted from the last sign of the peer's process or of its TCP
     /// (ADR 0032). `None` once they are given, and while the subflow works or owes nothing.
     fn copies_at(&self, s: &Subflow) -> Option<Timestamp> {
         if !s.has_failed() || s.health.copied {
