@@ -14,6 +14,8 @@ pub enum Mechanism {
     Deferral,
     /// Limit on what is under way on a near hop, in time (ADR 0007).
     NearBound,
+    /// Limit on what is owed through a helper whose far hop has shown no rate.
+    UnprovenBound,
     /// Limit at a helper for bytes that delay-sensitive streams, or copies, wait behind.
     InteractiveBound,
     /// Short queues beside short exchanges (ADR 0027).
@@ -24,6 +26,8 @@ pub enum Mechanism {
     AwakeRadio,
     /// Rates of arrival that the far end measures.
     ArrivalRate,
+    /// ACKs after 5 ms at the start of a transfer.
+    EarlyAcks,
     /// Probes of silent subflows.
     Probing,
     /// New data keeps away from a subflow that was probed four times.
@@ -52,14 +56,16 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Deferral,
         Self::NearBound,
+        Self::UnprovenBound,
         Self::InteractiveBound,
         Self::ShortQueues,
         Self::LeftToFastest,
         Self::AwakeRadio,
         Self::ArrivalRate,
+        Self::EarlyAcks,
         Self::Probing,
         Self::Avoidance,
         Self::PotentialFailure,
@@ -79,11 +85,13 @@ impl Mechanism {
         match self {
             Self::Deferral => "deferral",
             Self::NearBound => "near-bound",
+            Self::UnprovenBound => "unproven-bound",
             Self::InteractiveBound => "interactive-bound",
             Self::ShortQueues => "short-queues",
             Self::LeftToFastest => "left-to-fastest",
             Self::AwakeRadio => "awake-radio",
             Self::ArrivalRate => "arrival-rate",
+            Self::EarlyAcks => "early-acks",
             Self::Probing => "probing",
             Self::Avoidance => "avoidance",
             Self::PotentialFailure => "potential-failure",

@@ -43,6 +43,14 @@ pub struct PathInfo {
     pub all_acked: bool,
 }
 
+impl PathInfo {
+    /// Packets wait in a queue: a flow that is still starting has all that the path gives.
+    fn is_queued(&self) -> bool {
+        let base = self.min_rtt.max(Duration::from_micros(1));
+        self.srtt > base * QUEUED_TIMES && self.srtt > base + QUEUED_FOR
+    }
+}
+
 /// The far hop as the helper sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FarReport {
@@ -77,8 +85,14 @@ const SAMPLE_BYTES: u64 = 8_192;
 /// counts rise is its throughput. Two full records.
 const BACKLOGGED_BYTES: u64 = 32_768;
 
-/// Maximum backlog at a helper whose far hop has an unknown throughput.
-const UNKNOWN_FAR_BYTES: u64 = 65_536;
+/// A round-trip time of so many times the least, and longer by so much, is that of a queue.
+const QUEUED_TIMES: u32 = 2;
+const QUEUED_FOR: Duration = Duration::from_millis(5);
+
+/// What a path through a helper may owe while its far hop has shown no rate, beside what has been
+/// acknowledged since something was owed again: less than the copies of a transfer's end, so that a
+/// path that turns out slow costs bytes, no time.
+const UNPROVEN_BYTES: u64 = 28 << 10;
 
 /// Maximum age of an arrival rate that is used.
 const PACE_LASTS: Duration = Duration::from_millis(500);
@@ -140,6 +154,8 @@ pub(crate) struct Estimator {
     last: Option<Reading>,
     /// When octets were last written while none were owed: nothing waited at the helper.
     busy_since: Timestamp,
+    /// The count then.
+    count_before: u64,
     /// Start of the throughput sample being taken, and whether the helper was backlogged all along.
     sample: Option<(Reading, bool)>,
 }
@@ -164,6 +180,7 @@ impl Estimator {
     /// Octets are written while none are owed.
     pub(crate) fn owes_again(&mut self, now: Timestamp) {
         self.busy_since = now;
+        self.count_before = self.last.map_or(0, |last| last.count);
     }
 
     pub(crate) fn on_path(&mut self, now: Timestamp, info: PathInfo) {
@@ -199,7 +216,7 @@ impl Estimator {
             let sample = info.delivery_rate.bytes_per_sec();
             let known = self.near.map_or(0.0, |n| n.bytes_per_sec);
             // A flow that lacked bytes, or a window, shows no more than a lower bound.
-            let measured = !info.app_limited && !info.slow_start;
+            let measured = !info.app_limited && (!info.slow_start || info.is_queued());
             if measured && !self.near_measured {
                 // Lower bounds of slow start are no part of an average of measurements.
                 self.near_measured = true;
@@ -301,8 +318,11 @@ impl Estimator {
             },
             |n| n.bytes_per_sec,
         );
-        // A flow that is starting is slower than its path still.
+        // A flow that is starting is slower than its path still. The far end of a helper's path
+        // also sees what the helper had gathered, at the pace of the far hop: no news of a near one
+        // that is measured.
         if self.path.slow_start
+            && !self.near_measured
             && let Some(pace) = self.pace
             && now.since(pace.at) < PACE_LASTS
         {
@@ -478,29 +498,37 @@ impl Estimator {
         sent.saturating_sub(self.path.bytes_arrived) >= self.path.cwnd_bytes
     }
 
-    /// Whether the helper holds more than may be risked: for a far hop of unknown pace a little,
-    /// else what it sends in `bound`.
+    /// Whether a helper whose far hop has shown no rate is owed more than may be risked: a little,
+    /// and as much again as was acknowledged, as in slow start.
+    pub(crate) fn unproven_is_full(&self, now: Timestamp, sent: u64, acked: u64) -> bool {
+        let owed = sent.saturating_sub(acked);
+        let allowed = UNPROVEN_BYTES + acked.saturating_sub(self.count_before);
+        self.through_helper && owed > allowed && !self.far_is_shown(now)
+    }
+
+    /// Whether the helper holds more than its far hop sends in `bound`, at the rate that it has
+    /// shown.
     pub(crate) fn far_is_full(
         &self,
         now: Timestamp,
         sent: u64,
         acked: u64,
-        bound: Option<Duration>,
+        bound: Duration,
     ) -> bool {
-        if !self.through_helper {
+        if !self.through_helper || !self.far_is_shown(now) {
             return false;
         }
         let outstanding = self.b_near(now, sent) + self.b_far(now, sent, acked);
-        let allowed = match (self.far_known(now), bound) {
-            // A near hop that hands on as it receives shows a pace of its own in the counts; only
-            // a backlog at a helper nothing is known of is a risk.
-            (None, _) => {
-                return self.b_far(now, sent, acked) > UNKNOWN_FAR_BYTES;
-            }
-            (Some(_), None) => return false,
-            (Some(rate), Some(bound)) => (rate * bound.as_secs_f64()) as u64,
-        };
-        outstanding > allowed
+        let rate = self.far_known(now).unwrap_or_default();
+        outstanding > (rate * bound.as_secs_f64()) as u64
+    }
+
+    /// The far hop has shown its rate, by a backlog or by a flight. A helper's report, which may be
+    /// that of a socket that is starting, counts only where nothing else is asked for.
+    fn far_is_shown(&self, now: Timestamp) -> bool {
+        let is_new = |a: Average| now.since(a.at) < FORGET_AFTER;
+        let shown = [self.far, self.pace].into_iter().flatten().any(is_new);
+        shown || self.by_reports
     }
 }
 

@@ -177,7 +177,7 @@ fn a_helper_that_keeps_up_stays_unlimited() {
         e.on_count((t * 1_000).saturating_sub(2_000), ms(t), ms(t));
     }
     assert_eq!(e.far_throughput(ms(975)), None);
-    assert!(!e.far_is_full(ms(975), 975_000, 973_000, None));
+    assert!(!e.unproven_is_full(ms(975), 975_000, 973_000));
 }
 
 /// At 2 Mbit/s and 50 ms, a queue of 100 ms overflows with 37 kB on the way.
@@ -203,4 +203,46 @@ fn what_is_old_is_forgotten() {
     );
     assert!(e.far_throughput(ms(59_000)).is_some());
     assert!(e.far_throughput(ms(61_000)).is_none());
+}
+
+#[test]
+fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), info(0, MB));
+    e.owes_again(ms(0));
+    assert!(!e.unproven_is_full(ms(50), 28_000, 0));
+    assert!(e.unproven_is_full(ms(50), 29_000, 0));
+    // As much again as was acknowledged, and what replaces that.
+    e.on_count(14_000, ms(60), ms(60));
+    assert!(!e.unproven_is_full(ms(60), 56_000, 14_000));
+    assert!(e.unproven_is_full(ms(60), 57_000, 14_000));
+    // A report of a socket that is starting shows nothing, a flight does.
+    let report = FarReport {
+        throughput: BitRate::from_mbps(5.0),
+        ..FarReport::default()
+    };
+    e.on_far_report(ms(70), report);
+    assert!(e.unproven_is_full(ms(70), 57_000, 14_000));
+    e.on_pace(ms(80), BitRate::from_mbps(5.0));
+    assert!(!e.unproven_is_full(ms(80), 99_000, 14_000));
+}
+
+#[test]
+fn a_flow_that_is_starting_has_a_measured_rate_once_it_queues() {
+    let starting = |bytes, srtt| PathInfo {
+        slow_start: true,
+        srtt: Duration::from_millis(srtt),
+        min_rtt: Duration::from_millis(20),
+        ..info(bytes, MB)
+    };
+    let pace = BitRate::from_bytes_per_sec(5.0 * MB);
+    for (srtt, expected) in [(30, 5.0), (50, 1.0)] {
+        let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+        e.on_path(ms(0), starting(0, srtt));
+        e.on_path(ms(50), starting(50_000, srtt));
+        // The far hop is faster: the helper had gathered what it sent.
+        e.on_pace(ms(60), pace);
+        let rate = e.near_throughput(ms(60)).bytes_per_sec() / MB;
+        assert!((rate - expected).abs() < 0.01, "{srtt} ms: {rate}");
+    }
 }

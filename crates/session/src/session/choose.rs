@@ -188,7 +188,16 @@ impl Session {
             } else {
                 let has_enough = bounds.short && s.has_queued_enough(now);
                 let near_is_full = uses(Mechanism::NearBound) && s.near_is_full(now);
-                !has_enough && !near_is_full && !s.far_is_full(now, bound)
+                // No caution where others may be silent.
+                let has_other = |id| {
+                    self.subflows
+                        .iter()
+                        .any(|s| s.id != id && s.may_take_over())
+                };
+                let unproven =
+                    uses(Mechanism::UnprovenBound) && s.unproven_is_full(now) && has_other(s.id);
+                let far_is_full = bound.is_some_and(|bound| s.far_is_full(now, bound));
+                !has_enough && !near_is_full && !unproven && !far_is_full
             }
     }
 

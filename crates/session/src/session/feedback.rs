@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
 
+use super::ack_due::AckDue;
 use super::resume::Resume;
 use crate::config::{BufferDelay, FeedbackRule, SessionConfig};
 use crate::estimator::FarReport;
+use crate::mechanism::Mechanism;
 use crate::subflow::Subflow;
 use crate::wire::{AckCount, Frame, MAX_ACK_COUNTS, PathReport};
 use crate::{PathSet, SubflowId};
@@ -67,12 +69,7 @@ struct ClockOffset {
 pub(super) struct Feedback {
     rule: FeedbackRule,
     buffer_delay: BufferDelay,
-    /// An ACK is due after this many octets ...
-    ack_bytes: u64,
-    /// ... or this long after the first that asks for one.
-    ack_delay: Duration,
-    unacked_octets: u64,
-    unacked_since: Option<Timestamp>,
+    ack: AckDue,
     /// Counts choices between subflows that are about as good.
     turn: u64,
     reports: Vec<Report>,
@@ -87,13 +84,11 @@ pub(super) struct Feedback {
 
 impl Feedback {
     pub(super) fn new(config: &SessionConfig) -> Self {
+        let early = config.uses(Mechanism::EarlyAcks);
         Self {
             rule: config.feedback,
             buffer_delay: config.buffer_delay,
-            ack_bytes: config.ack_bytes,
-            ack_delay: config.ack_delay,
-            unacked_octets: 0,
-            unacked_since: None,
+            ack: AckDue::new(config.ack_bytes, config.ack_delay, early),
             turn: 0,
             reports: Vec::new(),
             last_number: 0,
@@ -107,17 +102,12 @@ impl Feedback {
 
     /// Octets arrived in a record that asks for an ACK.
     pub(super) fn note_octets(&mut self, now: Timestamp, octets: u64) {
-        self.unacked_octets += octets;
-        self.unacked_since.get_or_insert(now);
-    }
-
-    fn ack_is_due(&self, now: Timestamp) -> bool {
-        self.unacked_octets >= self.ack_bytes || self.ack_deadline().is_some_and(|t| now >= t)
+        self.ack.arrived(now, octets);
     }
 
     /// When an ACK is due at the latest.
     pub(super) fn ack_deadline(&self) -> Option<Timestamp> {
-        self.unacked_since.map(|t| t + self.ack_delay)
+        self.ack.deadline()
     }
 
     /// Whether an ACK, or a report that travels with ACKs, is to be written.
@@ -127,7 +117,7 @@ impl Feedback {
                 .is_some_and(|quiet| quiet < REPORTS_AFTER_DATA)
         };
         let reports = !self.reports.is_empty() && !self.rule.is_published();
-        self.ack_is_due(now) || (reports && subflows.iter().any(moves))
+        self.ack.is_due(now) || (reports && subflows.iter().any(moves))
     }
 
     /// Writes an ACK if there is anything to acknowledge.
@@ -138,7 +128,7 @@ impl Feedback {
         resume: &mut Resume,
         out: &mut Vec<u8>,
     ) {
-        if self.unacked_since.is_some() || self.ack_is_due(now) {
+        if self.ack.is_pending() {
             self.write_ack(now, subflows, resume, out);
         }
     }
@@ -154,8 +144,7 @@ impl Feedback {
     ) {
         let with_dead = std::mem::take(&mut resume.tell_dead);
         write_counts(now, subflows, with_dead.then_some(&*resume), out);
-        self.unacked_octets = 0;
-        self.unacked_since = None;
+        self.ack.written();
     }
 
     /// An ACK has come over `on`, written at `time_us` on the peer's clock. Returns how long it was
@@ -431,22 +420,6 @@ mod tests {
             Subflow::for_test(2, Some(0), Role::Regular),
             Subflow::for_test(3, Some(0), Role::Express),
         ]
-    }
-
-    #[test]
-    fn an_ack_is_due_after_octets_or_time() {
-        let mut feedback = feedback();
-        assert!(!feedback.is_due(ms(1_000), &[]));
-        feedback.note_octets(ms(1_000), 100);
-        feedback.note_octets(ms(1_020), 100);
-        assert_eq!(feedback.ack_deadline(), Some(ms(1_025)));
-        assert!(!feedback.is_due(ms(1_024), &[]) && feedback.is_due(ms(1_025), &[]));
-        feedback.note_octets(ms(1_021), 64 << 10);
-        assert!(feedback.is_due(ms(1_021), &[]));
-        let mut resume = Resume::new(Duration::from_secs(1));
-        let mut out = Vec::new();
-        feedback.write_due_ack(ms(1_021), &mut subflows(), &mut resume, &mut out);
-        assert!(!out.is_empty() && !feedback.is_due(ms(9_000), &[]));
     }
 
     #[test]

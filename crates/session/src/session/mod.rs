@@ -23,6 +23,7 @@
 //! and ends.
 
 mod ack;
+mod ack_due;
 mod app;
 mod choose;
 mod control;

@@ -423,7 +423,9 @@ pub(super) fn expresses_for(
     subflows: &[Subflow],
 ) -> impl Iterator<Item = (usize, SubflowId)> {
     let takes = move |s: &Subflow| {
-        s.tx.room > 0 && !s.near_is_full(now) && !s.far_is_full(now, Some(EXPRESS_AHEAD))
+        let is_full =
+            s.near_is_full(now) || s.unproven_is_full(now) || s.far_is_full(now, EXPRESS_AHEAD);
+        s.tx.room > 0 && !is_full
     };
     let all = subflows.iter().enumerate();
     all.filter_map(move |(i, s)| Some((i, passed_by(now, s, subflows).filter(|_| takes(s))?)))

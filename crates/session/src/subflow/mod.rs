@@ -249,8 +249,14 @@ impl Subflow {
         self.estimator.near_is_full(now, self.tx.octets)
     }
 
-    /// Whether the helper holds more than it passes on within `bound`, or may be risked.
-    pub(crate) fn far_is_full(&self, now: Timestamp, bound: Option<Duration>) -> bool {
+    /// Whether a helper whose far hop has shown no rate is owed more than may be risked.
+    pub(crate) fn unproven_is_full(&self, now: Timestamp) -> bool {
+        let (sent, acked) = (self.tx.octets, self.tx.acked);
+        self.estimator.unproven_is_full(now, sent, acked)
+    }
+
+    /// Whether the helper holds more than it passes on within `bound`.
+    pub(crate) fn far_is_full(&self, now: Timestamp, bound: Duration) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         self.estimator.far_is_full(now, sent, acked, bound)
     }
@@ -277,7 +283,7 @@ impl Subflow {
             .octets
             .saturating_sub(self.estimator.path().bytes_arrived);
         let ahead = self.estimator.one_way_delay() + short_queue::AIM;
-        self.short_queue.is_full(in_flight) || self.far_is_full(now, Some(ahead))
+        self.short_queue.is_full(in_flight) || self.far_is_full(now, ahead)
     }
 
     /// Notes a record of `plaintext` octets; returns the octets it is on the wire.
