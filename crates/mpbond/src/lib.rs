@@ -29,8 +29,10 @@ pub mod uplinks;
 
 mod addresses;
 mod admission;
+mod api;
 mod descriptors;
 mod heap;
+mod http;
 mod internal;
 mod link_problem;
 mod names;
@@ -39,6 +41,7 @@ mod quota;
 mod random;
 mod rate_limited_log;
 mod revocation;
+mod rights;
 mod sleep;
 mod socket_file;
 mod stop;

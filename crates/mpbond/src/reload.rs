@@ -145,6 +145,12 @@ impl<C: Reload> Reloader<C> {
         Answer::Read { file, changes }
     }
 
+    /// Changes the configuration in force and applies it, until the next reload or restart.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut C)) {
+        change(&mut self.in_force.borrow_mut());
+        (self.apply)(&self.in_force.borrow());
+    }
+
     /// Adds the state of the configuration to a status.
     pub(crate) fn describe(&self, status: &mut Status) {
         // As `mpbond reload` sees it, which runs in another folder.

@@ -376,7 +376,8 @@ pub struct LinkStatus {
     pub name: String,
     /// "path" or "helper".
     pub kind: String,
-    /// "connecting", "up", "waiting", or "down": its interface cannot carry anything.
+    /// "connecting", "up", "waiting", "down": its interface cannot carry anything, or "off": it was
+    /// switched off through the API.
     pub state: String,
     /// Size of segments, where large packets do not seem to pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use nix::unistd::{Uid, getegid, geteuid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,6 +17,7 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use crate::reload::Answer;
+use crate::rights::Rights;
 use crate::socket_file;
 use crate::status::Status;
 
@@ -134,7 +134,8 @@ impl StatusSocket {
         status: impl Fn() -> F,
         reload: impl Fn() -> Answer,
     ) {
-        self.serve_trusting(is_trusted, status, reload).await;
+        self.serve_trusting(|asker| Rights::of(asker) >= Rights::Read, status, reload)
+            .await;
     }
 
     async fn serve_trusting<F: Future<Output = Status>>(
@@ -171,9 +172,9 @@ impl StatusSocket {
                 },
             };
             if request == RELOAD {
-                let result = match may_change(&asker) {
-                    true => reload(),
-                    false => Answer::Refused(
+                let result = match Rights::of(&asker) {
+                    Rights::Change => reload(),
+                    Rights::Read | Rights::Status => Answer::Refused(
                         "only root and the user of the daemon may do this".to_owned(),
                     ),
                 };
@@ -239,23 +240,6 @@ async fn answer(mut asker: UnixStream, text: Vec<u8>) -> Option<(UnixStream, Str
         debug!(error = %e, "a status client went away");
     }
     None
-}
-
-/// Whether a client may change the daemon: it runs as root or as this user.
-fn may_change(asker: &UnixStream) -> bool {
-    asker.peer_cred().is_ok_and(|who| {
-        let user = Uid::from_raw(who.uid());
-        user.is_root() || user == geteuid()
-    })
-}
-
-/// Whether a client may read the destinations of applications: it runs as root, as this user, or
-/// with this group as its primary one.
-fn is_trusted(asker: &UnixStream) -> bool {
-    asker.peer_cred().is_ok_and(|who| {
-        let user = Uid::from_raw(who.uid());
-        user.is_root() || user == geteuid() || who.gid() == getegid().as_raw()
-    })
 }
 
 impl Drop for StatusSocket {

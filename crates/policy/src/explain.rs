@@ -15,6 +15,8 @@ use crate::treatment::{Class, Multipath};
 /// Longest value of a fact that is shown.
 const MAX_SHOWN_BYTES: usize = 300;
 
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
 /// A decision with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation<'p> {
@@ -57,6 +59,13 @@ pub struct FactLine {
     pub certainty: Certainty,
     /// Its origin, or the reason for which it is unknown.
     pub origin: &'static str,
+}
+
+impl FactLine {
+    /// The line of a fact.
+    pub fn of<T: fmt::Display>(name: &'static str, fact: &Fact<T>) -> Self {
+        line(name, fact)
+    }
 }
 
 /// A rule that does not apply, with the first condition for which it does not.
@@ -143,14 +152,20 @@ impl Policy {
         }
     }
 
-    /// A time as the clock of the policy's zone shows it, where it has one.
+    /// A time as the clock of the policy's zone shows it, with the zone's offset from UTC, in which
+    /// it is where the policy has none. The library's own formats would be 80 kB of program.
     fn time_text(&self, at: jiff::Timestamp) -> String {
-        self.zone.as_ref().map_or_else(
-            || at.to_string(),
-            |zone| {
-                let shown = at.to_zoned(zone.clone());
-                shown.strftime("%a %Y-%m-%d %H:%M %:z").to_string()
-            },
+        let zone = self.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC);
+        let shown = at.to_zoned(zone);
+        let day = usize::try_from(shown.weekday().to_monday_zero_offset()).unwrap_or_default();
+        let day = DAYS.get(day).copied().unwrap_or_default();
+        let (year, month, date) = (shown.year(), shown.month(), shown.day());
+        let (hour, minute) = (shown.hour(), shown.minute());
+        let offset = shown.offset().seconds() / 60;
+        let sign = if offset < 0 { '-' } else { '+' };
+        let (hours, minutes) = (offset.abs() / 60, offset.abs() % 60);
+        format!(
+            "{day} {year:04}-{month:02}-{date:02} {hour:02}:{minute:02} {sign}{hours:02}:{minutes:02}"
         )
     }
 

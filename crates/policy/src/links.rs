@@ -1,6 +1,5 @@
 //! Links that a flow may use, and their order by cost.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mpbond_units::duration_text;
@@ -191,8 +190,10 @@ impl Policy {
     /// The ranks of links that a flow may use, in their order: cost comes before round-trip time,
     /// by which a scheduler chooses among links of one rank.
     pub fn ranks(&self, uses: &[LinkUse]) -> Vec<Rank> {
-        let costs: BTreeSet<u16> = uses.iter().map(|link| link.cost).collect();
-        let step = |cost: u16| costs.range(..cost).count();
+        let mut costs: Vec<u16> = uses.iter().map(|link| link.cost).collect();
+        costs.sort_unstable();
+        costs.dedup();
+        let step = |cost: u16| costs.partition_point(|other| *other < cost);
         let of = |link: &LinkUse| {
             let (tier, turn) = match self.mode {
                 Mode::Fastest => (0, 0),

@@ -1,6 +1,6 @@
 //! A policy: validated values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
@@ -77,7 +77,7 @@ impl Policy {
     ///
     /// # Errors
     /// The first name that `known` does not contain, with its place.
-    pub fn check_paths(&self, known: &BTreeSet<&str>) -> Result<(), FileError> {
+    pub fn check_paths(&self, known: &[&str]) -> Result<(), FileError> {
         let wrong = |place, key, name: &str| {
             let problem = format!("no path or helper has the name \"{name}\"");
             FileError::at(&self.file, place, key, &problem)
@@ -85,7 +85,7 @@ impl Policy {
         let unknown = self
             .links
             .iter()
-            .find(|(name, _)| !known.contains(name.as_str()));
+            .find(|(name, _)| !known.contains(&name.as_str()));
         if let Some((name, link)) = unknown {
             return Err(wrong(link.place, "link.name", name));
         }
@@ -96,7 +96,7 @@ impl Policy {
         for (action, place, key) in default.into_iter().chain(rules) {
             if let Action::Carry(set) = action
                 && let Some(Paths::Named(names)) = &set.paths
-                && let Some(name) = names.iter().find(|name| !known.contains(name.as_str()))
+                && let Some(name) = names.iter().find(|name| !known.contains(&name.as_str()))
             {
                 return Err(wrong(place, key, name));
             }

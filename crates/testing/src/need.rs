@@ -42,6 +42,8 @@ pub enum Need {
     Promtool,
     /// The program `man`.
     Man,
+    /// The program `python3`.
+    Python,
     /// The time zones of the system.
     Zones,
     /// A machine with time left for links that are played in real time.
@@ -49,7 +51,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -66,6 +68,7 @@ impl Need {
         Self::Tbf,
         Self::Promtool,
         Self::Man,
+        Self::Python,
         Self::Zones,
         Self::Idle,
     ];
@@ -89,6 +92,7 @@ impl Need {
             Self::Tbf => "tbf",
             Self::Promtool => "promtool",
             Self::Man => "man",
+            Self::Python => "python",
             Self::Zones => "zones",
             Self::Idle => "idle",
         }

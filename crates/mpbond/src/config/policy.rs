@@ -50,12 +50,25 @@ impl PolicySource {
             }
             Err(e) => return Err(unreadable(&e)),
         };
-        let policy = Policy::parse(path, &text, &zone)?;
+        Self::of_text(path, text)
+    }
+
+    /// Checks a policy that is not read from a file; `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn of_text(name: &Path, text: String) -> Result<Self, ConfigError> {
+        let policy = Policy::parse(name, &text, &zone)?;
         Ok(Self {
             policy: Arc::new(policy),
-            file: path.to_owned(),
+            file: name.to_owned(),
             text,
         })
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// The file.

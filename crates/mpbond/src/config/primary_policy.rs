@@ -1,7 +1,5 @@
 //! Checks of a policy against the configuration of a primary.
 
-use std::collections::BTreeSet;
-
 use super::policy::PolicySource;
 use super::primary::{KillSwitch, PrimaryConfig};
 use super::source::ConfigError;
@@ -16,7 +14,7 @@ impl PrimaryConfig {
         let policy = source.policy();
         let paths = self.paths.iter().map(|path| &*path.name);
         let helpers = self.helpers.iter().map(|helper| &*helper.name);
-        let names: BTreeSet<&str> = paths.chain(helpers).collect();
+        let names: Vec<&str> = paths.chain(helpers).collect();
         let known = policy.check_paths(&names);
         let kill_switch = self.transparent.as_ref().map(|t| t.kill_switch);
         let direct = match kill_switch.unwrap_or_default() {

@@ -42,11 +42,16 @@ pub(super) fn session_status(session: &Session, clock: &Clock, peer: &DeviceId) 
 
 /// Open streams by class, classes without any left out.
 fn by_class(session: &Session) -> BTreeMap<String, u64> {
-    let names = StreamClass::IN_ORDER
-        .into_iter()
-        .map(|class| class.to_string());
-    let counts = names.zip(session.streams_open_by_class());
-    counts.filter(|(_, open)| *open > 0).collect()
+    let mut counts = BTreeMap::new();
+    for (class, open) in StreamClass::IN_ORDER
+        .iter()
+        .zip(session.streams_open_by_class())
+    {
+        if open > 0 {
+            counts.insert(class.to_string(), open);
+        }
+    }
+    counts
 }
 
 fn path_share(path: PathBytes) -> PathShare {

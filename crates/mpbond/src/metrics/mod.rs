@@ -4,32 +4,25 @@
 mod host;
 mod page;
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tracing::{debug, warn};
+use tracing::warn;
 
+use crate::http::{self, Answer, Answering};
 use crate::status::Status;
 
 pub use page::text;
 
 /// Maximum number of scrapers at a time; more wait in the kernel's queue.
 const MAX_SCRAPERS: usize = 16;
-
-/// Time limit of a scrape.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves `GET /metrics` at `address`, if there is one, while the current `LocalSet` runs. The
 /// address is bound at once; a failure is logged and has no other effect.
@@ -76,15 +69,11 @@ pub async fn serve<F: Future<Output = Status> + 'static>(
         let status = Rc::clone(&status);
         crate::task::spawn_local(async move {
             let _permit = permit;
-            let service = service_fn(move |request| {
+            http::serve(stream, move |request| -> Answering {
                 let status = Rc::clone(&status);
-                async move { Ok::<_, Infallible>(answer(&request, is_local, &*status).await) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service);
-            if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, connection).await {
-                debug!(error = %e, "a scraper went away");
-            }
+                Box::pin(async move { answer(&request, is_local, &*status).await })
+            })
+            .await;
         });
     }
 }
@@ -93,7 +82,7 @@ async fn answer<F: Future<Output = Status>>(
     request: &Request<Incoming>,
     is_local: bool,
     status: &impl Fn() -> F,
-) -> Response<Full<Bytes>> {
+) -> Response<Answer> {
     let (code, text) = match request.uri().path() {
         _ if is_local && !host::is_loopback(request.headers()) => (
             StatusCode::FORBIDDEN,
@@ -102,11 +91,5 @@ async fn answer<F: Future<Output = Status>>(
         "/metrics" => (StatusCode::OK, text(&status().await)),
         _ => (StatusCode::NOT_FOUND, "try /metrics\n".to_owned()),
     };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = code;
-    response.headers_mut().insert(
-        hyper::header::CONTENT_TYPE,
-        hyper::header::HeaderValue::from_static("text/plain; version=0.0.4"),
-    );
-    response
+    http::answer(code, "text/plain; version=0.0.4", text)
 }

@@ -32,11 +32,20 @@ pub struct Client<'a> {
     pub claim: Option<Class>,
 }
 
-/// The facts of a connection.
-pub fn flow(client: &Client<'_>) -> Flow {
-    let owner = client.owner;
-    let cgroup = match (&client.cgroup, owner) {
-        (Some(path), _) => Fact::known(path.to_string(), KERNEL),
+/// The program at the other end of a connection.
+pub struct Program {
+    /// Its identifier.
+    pub app: Fact<String>,
+    /// User id of the socket.
+    pub uid: Fact<u32>,
+    /// Path of the socket's control group.
+    pub cgroup: Fact<String>,
+}
+
+/// The program that has this socket, in this control group.
+pub fn program(owner: Option<SocketOwner>, cgroup: Option<&str>) -> Program {
+    let cgroup = match (cgroup, owner) {
+        (Some(path), _) => Fact::known(path.to_owned(), KERNEL),
         (None, Some(_)) => Fact::unknown("its control group was not found"),
         (None, None) => Fact::unknown(NO_SOCKET),
     };
@@ -44,6 +53,14 @@ pub fn flow(client: &Client<'_>) -> Flow {
         Some((path, _)) => application_of(path),
         None => Fact::unknown(cgroup.origin()),
     };
+    let uid = of_socket(owner.map(|owner| owner.uid));
+    Program { app, uid, cgroup }
+}
+
+/// The facts of a connection.
+pub fn flow(client: &Client<'_>) -> Flow {
+    let owner = client.owner;
+    let Program { app, uid, cgroup } = program(owner, client.cgroup.as_deref());
     let (domain, ip, port) = match client.destination {
         Destination::Addr(to) => {
             let origin = match client.via {
@@ -63,7 +80,7 @@ pub fn flow(client: &Client<'_>) -> Flow {
     };
     Flow {
         app,
-        uid: of_socket(owner.map(|owner| owner.uid)),
+        uid,
         cgroup,
         dscp: of_socket(owner.and_then(|owner| owner.dscp())),
         domain,

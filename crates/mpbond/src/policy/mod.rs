@@ -7,5 +7,5 @@ mod in_force;
 
 pub use cgroups::Cgroups;
 pub use device::device;
-pub use facts::{Client, flow, stated};
+pub use facts::{Client, Program, flow, program, stated};
 pub use in_force::InForce;

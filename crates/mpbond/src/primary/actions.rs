@@ -21,6 +21,7 @@ impl Primary {
     ) -> T {
         let result = input(&mut self.manager.borrow_mut(), self.clock.now());
         self.carry_out();
+        self.note_links();
         self.learn_families();
         self.changed.send_replace(());
         result
@@ -163,9 +164,11 @@ impl Primary {
                 debug!(helper = self.link_name(*link), error = reason, "no express");
             }
             Notice::ProxyLost => {
+                self.happened("outage.begin");
                 warn!("no path to the proxy works: {}", self.without_proxy());
             }
             Notice::ProxyReached => {
+                self.happened("outage.end");
                 info!("the proxy is reached again: new connections go over it");
             }
             Notice::Slept(span) => info!(seconds = span.as_secs(), "this device has slept"),

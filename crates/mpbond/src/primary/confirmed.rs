@@ -1,7 +1,6 @@
 //! Connections that are confirmed to their applications only when the proxy has reached the
 //! destination, so that a refusal arrives with its reason (ADR 0017).
 
-use std::any::Any;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use mpbond_session::{Destination, ResetCode, StreamClass};
 use tokio::time::sleep;
 use tracing::{debug, info};
 
+use super::flows::Share;
 use super::reach::Reach;
 use super::rescue;
 use super::room::{self, destination};
@@ -23,14 +23,14 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Serves a client that waits for a reply. Gives it back if the session has ended before the proxy
 /// answered: the next one may reach the destination.
-pub(super) async fn serve<S: Any>(
+pub(super) async fn serve(
     primary: &Rc<Primary>,
     connection: Intercepted,
     place: Place,
     (class, watch): (StreamClass, Option<ClassWatch>),
     ruling: &Ruling,
-    share: S,
-) -> Option<(Intercepted, S)> {
+    share: Share,
+) -> Option<(Intercepted, Share)> {
     let (peer, asked) = (connection.peer(), connection.destination().clone());
     let to = destination(&asked);
     let driver = place.driver().clone();
@@ -38,6 +38,9 @@ pub(super) async fn serve<S: Any>(
         return Some((connection, share));
     };
     debug!(%peer, %to, %stream, "stream opened");
+    primary
+        .flows
+        .carried(share.number(), &driver, stream, ruling.rule_name());
     // Nothing was said on it.
     rescue::watch(primary, stream, asked, |_| true, Reach::of(peer.ip()));
     let answer = tokio::select! {

@@ -116,10 +116,10 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family
 }
 
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
-    let identity = Identity::of(&primary.owners, &connection);
+    let identity = Rc::new(Identity::of(&primary.owners, &connection));
     // Held until the connection is over.
     let mut share = match primary.clients.take(&identity) {
-        Ok(share) => share,
+        Ok(place) => primary.flows.enter(place, &identity),
         Err(Full::Own) => {
             return no_room(
                 &primary,
@@ -202,9 +202,13 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         return client.abort();
     };
     let reach = Reach::of(peer.ip());
+    let (driver, number) = (place.driver().clone(), share.number());
     match place.open(to.clone(), class, early, Client::new(client, watch, share)) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");
+            primary
+                .flows
+                .carried(number, &driver, stream, ruling.rule_name());
             rescue::watch(&primary, stream, asked, is_repeatable, reach);
         }
         // The client was told that it is connected. Dropping its socket resets it.

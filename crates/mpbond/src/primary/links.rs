@@ -1,5 +1,6 @@
 //! The own paths and helpers of a primary, which a reload may change.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -40,6 +41,23 @@ impl LinkConfig {
         }
     }
 
+    /// Whether it is used only when no other subflow is left.
+    pub(super) fn is_backup(&self) -> bool {
+        match self {
+            Self::Path(path) => path.backup,
+            Self::Pipe(helper) => helper.backup,
+        }
+    }
+
+    /// The same link with another value of this.
+    pub(super) fn with_backup(mut self, is_backup: bool) -> Self {
+        match &mut self {
+            Self::Path(path) => path.backup = is_backup,
+            Self::Pipe(helper) => helper.backup = is_backup,
+        }
+        self
+    }
+
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Path(_) => "path",
@@ -47,6 +65,11 @@ impl LinkConfig {
         }
     }
 }
+
+/// The links that were up at the last look, with the types of the events of their ends and their
+/// names.
+#[derive(Default)]
+pub(super) struct LinksUp(pub(super) RefCell<BTreeMap<LinkId, (&'static str, String)>>);
 
 /// The links in use, by the manager's numbers.
 #[derive(Default)]
@@ -73,9 +96,17 @@ impl Links {
     /// Own paths come first, pipes after them.
     pub(super) fn all(&self) -> Vec<(LinkId, Rc<LinkConfig>)> {
         let all = self.by_id.iter().map(|(id, link)| (*id, Rc::clone(link)));
-        let mut all: Vec<_> = all.collect();
-        all.sort_by_key(|(_, link)| matches!(**link, LinkConfig::Pipe(_)));
+        let (mut all, pipes): (Vec<_>, Vec<_>) =
+            all.partition(|(_, link)| matches!(**link, LinkConfig::Path(_)));
+        all.extend(pipes);
         all
+    }
+
+    /// Calls `f` for each.
+    pub(super) fn each(&self, mut f: impl FnMut(LinkId, &LinkConfig)) {
+        for (id, link) in &self.by_id {
+            f(*id, link);
+        }
     }
 
     pub(super) fn get(&self, id: LinkId) -> Option<Rc<LinkConfig>> {

@@ -16,13 +16,16 @@ mod direct;
 mod dns;
 mod dscp;
 mod families;
+mod flows;
 mod following;
 mod fronts;
 mod handles;
 mod identity;
 mod least_segments;
+mod link_events;
 mod links;
 mod local_names;
+mod modes;
 mod proxy_addresses;
 mod reach;
 mod reached;
@@ -31,6 +34,7 @@ mod reload;
 mod repeatable;
 mod rescue;
 pub(crate) mod resolvers;
+mod resources;
 mod retiring;
 mod room;
 mod rules;
@@ -50,13 +54,15 @@ use tracing::{info, warn};
 use crate::config::PrimaryConfig;
 use crate::driver::Driver;
 use crate::reload::{Configured, Reloader};
+use crate::status::Status;
 use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify, Predecessor, Successor};
-use crate::{addresses, descriptors, metrics, sleep};
+use crate::{addresses, api, descriptors, metrics, sleep};
 
 pub use dns::PUBLIC as PUBLIC_RESOLVERS;
 pub use local_names::LocalResolvers;
 pub use resolvers::{FreshAddresses, Resolvers};
+use resources::Resources;
 use state::Primary;
 use transparent::Interception;
 pub use transparent::install_kill_switch;
@@ -118,14 +124,24 @@ async fn serve(
     let (config, notify) = (&primary.config, Notify::connect());
     let path = &config.status_socket;
     let mut own = Listeners::open("primary", path, config.metrics, config.take_over).await?;
-    let status = {
+    let api_socket = api::path_beside(path);
+    let api_listener = api::listen(&mut own, &api_socket);
+    let has_api = api_listener.is_some();
+    let snapshot: Rc<dyn Fn() -> Status> = {
         let (primary, before) = (Rc::clone(&primary), own.predecessor.clone());
         let reloader = Rc::clone(&reloader);
-        move || {
+        Rc::new(move || {
             let mut status = primary.status();
             reloader.describe(&mut status);
             let note = before.as_ref().and_then(|before| before.note());
             status.notes.extend(note);
+            status
+        })
+    };
+    let status = {
+        let snapshot = Rc::clone(&snapshot);
+        move || {
+            let status = snapshot();
             async move { status }
         }
     };
@@ -175,6 +191,11 @@ async fn serve(
     let metrics = own.metrics.map(|listener| {
         crate::task::spawn_local(metrics::serve(listener, status.clone())).abort_handle()
     });
+    let api = api_listener.map(|listener| {
+        let api = Resources::new(&primary, &reloader, snapshot);
+        let answers = move |rights, request| Rc::clone(&api).answer(rights, request);
+        crate::task::spawn_local(api::serve(listener, answers)).abort_handle()
+    });
     let successor = tokio::select! {
         () = own.status.serve(status, || reloader.reload()) => None,
         successor = own.handover.wait() => Some(successor),
@@ -191,6 +212,9 @@ async fn serve(
         own.status.hand_over();
         if let Some(metrics) = metrics {
             metrics.abort();
+        }
+        if let Some(api) = api {
+            api.abort();
         }
         if let Some(interception) = &mut interception {
             interception.hand_over().await;
@@ -220,6 +244,10 @@ async fn serve(
     };
     if !end_both(before.as_deref(), end_here).await {
         warn!("the process before this one has not ended: its connections lose their address");
+    }
+    if has_api && successor.is_none() {
+        // It may have been removed already.
+        let _ = std::fs::remove_file(&api_socket);
     }
     Ok((interception, successor))
 }

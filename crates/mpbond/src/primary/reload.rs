@@ -12,6 +12,10 @@ impl Primary {
     /// Puts another configuration in force.
     pub(super) fn configure(self: &Rc<Self>, config: &PrimaryConfig) {
         self.configure_links(config);
+        if self.policy_source.borrow().as_ref() != config.policy.as_ref() {
+            self.policy_source.replace(config.policy.clone());
+            self.happened("policy.changed");
+        }
         let rules = in_force(config, self.policy.borrow().as_deref());
         self.policy.replace(rules);
         let before = self.on_proxy_loss.replace(config.on_proxy_loss);
@@ -28,7 +32,8 @@ impl Primary {
     /// One that is configured otherwise than before is another one.
     fn configure_links(self: &Rc<Self>, config: &PrimaryConfig) {
         let before = self.links.borrow().all();
-        let wanted = LinkConfig::all(config);
+        let (wanted, off) = self.modes.apply(LinkConfig::all(config));
+        self.off.replace(off);
         let gone: Vec<_> = before
             .iter()
             .filter(|(_, link)| !wanted.contains(link))

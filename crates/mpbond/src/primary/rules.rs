@@ -42,6 +42,11 @@ impl Ruling {
         policy.as_ref().map(Rc::as_ptr) == self.policy.as_ref().map(Rc::as_ptr)
     }
 
+    /// Name of the rule that has selected the connection, if one has.
+    pub(super) fn rule_name(&self) -> Option<&str> {
+        self.policy.as_ref()?.name(self.rule?)
+    }
+
     /// Class of a connection that is carried, with this claim, and the origin of the class.
     pub(super) fn class(&self, claimed: Option<Class>) -> (Class, Origin) {
         let policy = self.policy.as_ref();

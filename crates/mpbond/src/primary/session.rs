@@ -77,7 +77,10 @@ async fn attend(
                 primary.manage(|m, now| m.handle_subflow_closed(now, id, quiet));
             }
             Notice::Moving => primary.manage(Manager::handle_moving),
-            Notice::Silent(_) => primary.manage_with_facts(|_, _| ()),
+            Notice::Silent(id) => {
+                primary.note_silent(id);
+                primary.manage_with_facts(|_, _| ());
+            }
             Notice::Distrusted => primary.manage(Manager::handle_not_trusted),
             Notice::Lost(reason) => {
                 warn!(reason, "opening a new session");

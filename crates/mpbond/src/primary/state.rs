@@ -24,12 +24,15 @@ use tokio::task::AbortHandle;
 use super::carried_families::CarriedFamilies;
 use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
 use super::direct;
+use super::flows::Flows;
 use super::handles::{Control, Rescuable};
 use super::identity::Owners;
-use super::links::{LinkConfig, Links};
+use super::links::{LinkConfig, Links, LinksUp};
+use super::modes::Modes;
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
-use crate::config::{HelperRef, OnProxyLoss, PrimaryConfig, ZONES};
+use crate::api::Events;
+use crate::config::{HelperRef, OnProxyLoss, PolicySource, PrimaryConfig, ZONES};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::own_mark::OWN_MARK;
 use crate::policy::{Cgroups, InForce};
@@ -76,6 +79,18 @@ pub(super) struct Primary {
     pub(super) clients: Clients,
     /// Look-ups of the programs that own their sockets.
     pub(super) owners: Owners,
+    /// Applications' connections that sessions carry.
+    pub(super) flows: Flows,
+    /// The recent events, for the API.
+    pub(super) events: Rc<Events>,
+    /// The links of which it was told last that they are up.
+    pub(super) links_up: LinksUp,
+    /// Modes of links that were set through the API.
+    pub(super) modes: Modes,
+    /// The links that are off by such a mode.
+    pub(super) off: RefCell<Vec<LinkConfig>>,
+    /// Where the rules in force are from.
+    pub(super) policy_source: RefCell<Option<PolicySource>>,
     /// Rules for new connections, if there is a policy.
     pub(super) policy: RefCell<Option<Rc<InForce>>>,
     /// Control groups of programs.
@@ -129,6 +144,12 @@ impl Primary {
             direct: Cell::default(),
             clients: Clients::new(owners.clone()),
             owners,
+            flows: Flows::default(),
+            events: Rc::default(),
+            links_up: LinksUp::default(),
+            modes: Modes::default(),
+            off: RefCell::default(),
+            policy_source: RefCell::new(config.policy.clone()),
             policy: RefCell::new(in_force(&config, None)),
             cgroups: Cgroups::mounted(),
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),

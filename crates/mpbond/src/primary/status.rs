@@ -42,7 +42,7 @@ impl Primary {
         }
     }
 
-    fn link_status(&self) -> Vec<LinkStatus> {
+    pub(super) fn link_status(&self) -> Vec<LinkStatus> {
         let manager = self.manager.borrow();
         let links = self.links.borrow().all();
         let status = |(id, link): (LinkId, Rc<LinkConfig>)| {
@@ -60,7 +60,14 @@ impl Primary {
                 error: problem.or(error.map(str::to_owned)),
             })
         };
-        links.into_iter().filter_map(status).collect()
+        let off = self.off.borrow();
+        let off = off.iter().map(|link| LinkStatus {
+            name: link.name().to_owned(),
+            kind: link.kind().to_owned(),
+            state: "off".to_owned(),
+            ..LinkStatus::default()
+        });
+        links.into_iter().filter_map(status).chain(off).collect()
     }
 
     /// Snapshot for `mpbond status` and metrics.

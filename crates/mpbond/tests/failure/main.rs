@@ -8,6 +8,9 @@
 
 mod address;
 mod apart;
+mod api;
+mod api_bad_input;
+mod api_document;
 mod budget;
 mod class_dscp;
 mod class_names;

@@ -1,6 +1,5 @@
 //! Files that are refused, each with one line that names the place and the reason.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use mpbond_policy::{MAX_FILE_BYTES, MAX_LINKS, MAX_RULES};
@@ -473,7 +472,7 @@ fn an_error_is_short_however_long_the_value_is() {
 
 #[test]
 fn names_of_links_that_do_not_exist_are_found() {
-    let known = BTreeSet::from(["wifi", "phone"]);
+    let known = ["wifi", "phone"];
     let with = |text: &str| policy(text).check_paths(&known);
     let rule = "[[rule]]\nname = \"x\"\nport = 1\nset = { paths = [\"wifi\", \"lte\"] }\n";
     let error = with(rule).unwrap_err().to_string();

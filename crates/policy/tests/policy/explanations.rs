@@ -49,7 +49,7 @@ rule \"calls\" in line 11: carried by a session (a fact of the rule is guessed)
   roaming: false (the links)
   battery: 80% (sysfs)
   charging: false (sysfs)
-  time: 2026-11-02T11:00:00Z (the clock)
+  time: Mon 2026-11-02 11:00 +00:00 (the clock)
   not rule \"ssh\" in line 3: port does not hold
   not rule \"backups\" in line 7: app is unknown
   link wifi: cost 0, tier 0, turn 0

@@ -1,0 +1,126 @@
+"""Client of mpbond's API (docs/api.md): one file, standard library only, Python 3.9 or later."""
+
+import http.client
+import json
+import socket
+import urllib.parse
+
+DEFAULT_SOCKET = "/run/mpbond/primary.api"
+
+
+class Error(Exception):
+    """A request that was refused: HTTP status, reason and place in the body, if there is one."""
+
+    def __init__(self, status, reason, place=None):
+        super().__init__(f"{status}: {reason}")
+        self.status = status
+        self.reason = reason
+        self.place = place
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("mpbond", timeout=timeout)
+        self._path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Client:
+    """A primary, by the socket of its API. Times are in seconds."""
+
+    def __init__(self, path=DEFAULT_SOCKET, timeout=10):
+        self._path = path
+        self._timeout = timeout
+
+    def _open(self, method, resource, body=None, headers=None, timeout=None):
+        connection = _Connection(self._path, timeout or self._timeout)
+        try:
+            connection.request(method, resource, body, headers or {})
+            response = connection.getresponse()
+            if response.status == 200:
+                return connection, response
+            text = response.read().decode(errors="replace")
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        try:
+            answer = json.loads(text)
+            reason, place = answer["error"], answer.get("place")
+        except (ValueError, KeyError, TypeError):
+            reason, place = text.strip(), None
+        raise Error(response.status, reason, place)
+
+    def _text(self, method, resource, body=None, headers=None):
+        connection, response = self._open(method, resource, body, headers)
+        try:
+            return response.read().decode(), response.headers
+        finally:
+            connection.close()
+
+    def _json(self, method, resource, value=None):
+        body = None if value is None else json.dumps(value).encode()
+        return json.loads(self._text(method, resource, body)[0])
+
+    def status(self):
+        """The status, as `mpbond status --json` prints it."""
+        return self._json("GET", "/v1/status")
+
+    def streams(self, page=100):
+        """All open streams of applications, read in pages."""
+        after = 0
+        while True:
+            answer = self._json("GET", f"/v1/streams?after={after}&limit={page}")
+            yield from answer["streams"]
+            if "next" not in answer:
+                return
+            after = answer["next"]
+
+    def links(self):
+        """Paths and helpers."""
+        return self._json("GET", "/v1/links")["links"]
+
+    def link(self, name):
+        """A path or helper."""
+        return self._json("GET", "/v1/links/" + urllib.parse.quote(name, safe=""))
+
+    def set_mode(self, name, mode):
+        """Sets a link's mode: "bonded", "standby" or "off". Returns the link."""
+        resource = "/v1/links/" + urllib.parse.quote(name, safe="")
+        return self._json("PATCH", resource, {"mode": mode})
+
+    def policy(self):
+        """The policy in force, and its tag for `put_policy`."""
+        text, headers = self._text("GET", "/v1/policy")
+        return text, headers["ETag"]
+
+    def check_policy(self, text):
+        """Errors of a policy: a list, empty if it is right."""
+        answer, _ = self._text("POST", "/v1/policy:check", text.encode())
+        return json.loads(answer)["errors"]
+
+    def put_policy(self, text, tag):
+        """Puts a policy in force, unless that with this tag has changed. Returns the new tag."""
+        headers = {"If-Match": tag}
+        return self._text("PUT", "/v1/policy", text.encode(), headers)[1]["ETag"]
+
+    def explain(self, **facts):
+        """What the policy decides about a connection with these facts, and why."""
+        return self._json("POST", "/v1/explain", facts)
+
+    def events(self, since=None, timeout=None):
+        """Events after the one with this id; without it, those from now on. Ends with the daemon,
+        or by `TimeoutError` when none comes for `timeout`; without that it waits for a day."""
+        query = "" if since is None else f"?since={since}"
+        connection, response = self._open(
+            "GET", "/v1/events" + query, timeout=timeout or 86_400
+        )
+        try:
+            for line in response:
+                yield json.loads(line)
+        finally:
+            connection.close()

@@ -1,0 +1,220 @@
+//! The recent events of a daemon. Nothing is done for them but keeping each as it happens.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use hyper::{Response, StatusCode};
+use mpbond_units::Timestamp;
+use serde::Serialize;
+use tokio::sync::{Notify, mpsc};
+
+use super::Failure;
+use crate::http::Answer;
+
+/// Number of events that are kept.
+const KEPT: u64 = 256;
+
+/// Maximum number of listeners.
+const MAX_LISTENERS: usize = 32;
+
+/// An event.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Event {
+    /// What has happened, such as "link.up".
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    /// The path or helper that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) link: Option<String>,
+    /// The reason, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+/// An event in the form in which it is sent.
+#[derive(Serialize)]
+struct Line<'a> {
+    id: u64,
+    /// Since the daemon started.
+    at_s: f64,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+/// Events that are no longer there.
+#[derive(Serialize)]
+struct Lost {
+    lost: u64,
+}
+
+/// The last events. For use on one thread.
+#[derive(Default)]
+pub(crate) struct Events {
+    kept: RefCell<Kept>,
+    happened: Notify,
+    /// Held by listeners.
+    listener: Rc<()>,
+}
+
+#[derive(Default)]
+struct Kept {
+    events: VecDeque<(Timestamp, Event)>,
+    /// The id of the last one; the first event has 1.
+    last: u64,
+}
+
+impl Kept {
+    fn push(&mut self, now: Timestamp, event: Event) {
+        if self.events.len() as u64 == KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back((now, event));
+        self.last += 1;
+    }
+
+    /// Lines of all events after this one, and of the gap before them, if there is one.
+    fn after(&self, id: u64) -> Vec<u8> {
+        let before = self.last - self.events.len() as u64;
+        let mut text = Vec::new();
+        let mut write = |line: &dyn Fn(&mut Vec<u8>) -> serde_json::Result<()>| {
+            // A vector takes everything, and the values have no keys but text.
+            let _ = line(&mut text);
+            text.push(b'\n');
+        };
+        if id < before {
+            let lost = Lost { lost: before - id };
+            write(&|text| serde_json::to_writer(text, &lost));
+        }
+        let lines = (before + 1..).zip(&self.events);
+        for (id, (at, event)) in lines.filter(|(n, _)| *n > id) {
+            let at_s = at.as_secs_f64();
+            write(&|text| serde_json::to_writer(text, &Line { id, at_s, event }));
+        }
+        text
+    }
+}
+
+impl Events {
+    /// Keeps an event, and tells it to those who listen.
+    pub(crate) fn push(&self, now: Timestamp, event: Event) {
+        self.kept.borrow_mut().push(now, event);
+        self.happened.notify_waiters();
+    }
+
+    /// Answer to a listener that has the events up to this one; without it, all later ones follow.
+    ///
+    /// # Errors
+    /// There are too many listeners, or there was no such event.
+    pub(crate) fn listen(self: Rc<Self>, since: Option<u64>) -> Result<Response<Answer>, Failure> {
+        let last = self.kept.borrow().last;
+        let mut told = since.unwrap_or(last);
+        if told > last {
+            return Err(Failure::new(
+                StatusCode::GONE,
+                format!(
+                    "the last event is {last}: the daemon has started again since event {told}; \
+                     begin with since=0"
+                ),
+            ));
+        }
+        if Rc::strong_count(&self.listener) > MAX_LISTENERS {
+            return Err(Failure::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("{MAX_LISTENERS} clients listen already"),
+            ));
+        }
+        let listener = Rc::clone(&self.listener);
+        let (parts, body) = mpsc::channel(1);
+        crate::task::spawn_local(async move {
+            let _listener = listener;
+            loop {
+                let (lines, last) = {
+                    let kept = self.kept.borrow();
+                    (kept.after(told), kept.last)
+                };
+                if lines.is_empty() {
+                    tokio::select! {
+                        () = self.happened.notified() => {}
+                        () = parts.closed() => return,
+                    }
+                } else if parts.send(Bytes::from(lines)).await.is_err() {
+                    return;
+                } else {
+                    told = last;
+                }
+            }
+        });
+        let mut response = Response::new(Answer::Endless(body));
+        let kind = hyper::header::HeaderValue::from_static("application/x-ndjson");
+        let headers = response.headers_mut();
+        headers.insert(hyper::header::CONTENT_TYPE, kind);
+        Ok(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn lines(kept: &Kept, after: u64) -> Vec<serde_json::Value> {
+        let text = String::from_utf8(kept.after(after)).unwrap();
+        let lines = text.lines().map(serde_json::from_str);
+        lines.collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn ids_rise_by_one_and_a_gap_is_told() {
+        let mut kept = Kept::default();
+        assert!(kept.after(0).is_empty());
+        for n in 0..KEPT + 10 {
+            let event = Event {
+                kind: "link.up",
+                link: Some(format!("<b>{n}</b>\n")),
+                reason: None,
+            };
+            kept.push(Timestamp::ZERO + Duration::from_millis(500), event);
+        }
+        let all = lines(&kept, 0);
+        assert_eq!(all[0], serde_json::json!({"lost": 10}));
+        let ids: Vec<_> = all[1..].iter().map(|line| line["id"].as_u64()).collect();
+        let wanted: Vec<_> = (11..=KEPT + 10).map(Some).collect();
+        assert_eq!(ids, wanted);
+        let first = serde_json::json!(
+            {"id": 11, "at_s": 0.5, "type": "link.up", "link": "<b>10</b>\n"}
+        );
+        assert_eq!(all[1], first);
+        assert_eq!(lines(&kept, 10).len(), KEPT as usize, "no gap");
+        assert_eq!(lines(&kept, KEPT + 9).len(), 1);
+        assert!(kept.after(KEPT + 10).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_listener_too_many_and_one_of_another_start_are_refused_and_others_go_on() {
+        let all = async {
+            let events = Rc::new(Events::default());
+            let listen = |since| Rc::clone(&events).listen(since);
+            assert!(listen(Some(1)).is_err(), "of another start");
+            let mut listeners: Vec<_> = (0..MAX_LISTENERS).map(|_| listen(None).unwrap()).collect();
+            for _ in 0..10_000 {
+                assert!(listen(None).is_err());
+            }
+            events.push(Timestamp::ZERO, Event::default());
+            for listener in &mut listeners {
+                let Answer::Endless(parts) = listener.body_mut() else {
+                    panic!("it ends");
+                };
+                assert!(parts.recv().await.unwrap().starts_with(b"{\"id\":1,"));
+            }
+            // One that leaves gives its place back.
+            listeners.pop();
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+            listen(None).unwrap();
+        };
+        tokio::task::LocalSet::new().run_until(all).await;
+    }
+}

@@ -1,0 +1,14 @@
+//! API of a daemon: HTTP/1.1 with JSON over a Unix socket of its own (docs/api.md).
+//!
+//! This module has what does not depend on the role: the socket, rights, refusals, the recent
+//! events. [`crate::primary`] has the resources.
+
+mod events;
+mod failure;
+mod request;
+mod socket;
+
+pub(crate) use events::{Event, Events};
+pub(crate) use failure::{Failure, json};
+pub(crate) use request::{Query, percent_decoded, text_of, value_of};
+pub(crate) use socket::{listen, path_beside, serve};

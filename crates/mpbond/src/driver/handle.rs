@@ -1,0 +1,31 @@
+//! A handle of a driver that does not keep it.
+
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+use mpbond_session::SubflowId;
+
+use super::{Driver, Inner};
+
+/// A driver, as long as another handle keeps it.
+#[derive(Clone)]
+pub struct Handle(Weak<RefCell<Inner>>);
+
+impl Driver {
+    /// Name of a subflow, also of one that is closed, as long as it is remembered.
+    pub fn name_of(&self, subflow: SubflowId) -> Option<String> {
+        self.shared.borrow().names.get(subflow).map(str::to_owned)
+    }
+
+    /// A handle that does not keep it.
+    pub fn handle(&self) -> Handle {
+        Handle(Rc::downgrade(&self.shared))
+    }
+}
+
+impl Handle {
+    /// Whether it is of this driver.
+    pub fn is_of(&self, driver: &Driver) -> bool {
+        std::ptr::eq(self.0.as_ptr(), Rc::as_ptr(&driver.shared))
+    }
+}

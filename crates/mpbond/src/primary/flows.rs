@@ -1,0 +1,117 @@
+//! Applications' connections that sessions carry now, for the API. What is only shown is found out
+//! when it is asked for.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use mpbond_session::StreamId;
+
+use super::clients::ClientPlace;
+use super::identity::Identity;
+use crate::driver::{Driver, Handle};
+
+/// An application's connection.
+#[derive(Clone)]
+pub(super) struct Flow {
+    pub(super) identity: Rc<Identity>,
+    /// Absent while no session carries it.
+    carried: Option<Carried>,
+}
+
+#[derive(Clone)]
+struct Carried {
+    /// Name of the rule that has selected it, if one has.
+    rule: Option<Box<str>>,
+    session: Handle,
+    stream: StreamId,
+}
+
+impl Flow {
+    /// Its stream, if this session carries it.
+    pub(super) fn stream_of(&self, session: &Driver) -> Option<StreamId> {
+        let carried = self.carried.as_ref()?;
+        let is_here = carried.session.is_of(session);
+        is_here.then_some(carried.stream)
+    }
+
+    /// Name of the rule that has selected it, if one has.
+    pub(super) fn rule(&self) -> Option<&str> {
+        self.carried.as_ref()?.rule.as_deref()
+    }
+}
+
+/// The connections by numbers, which rise in the order in which clients come. For one thread.
+#[derive(Clone, Default)]
+pub(super) struct Flows(Rc<RefCell<Table>>);
+
+#[derive(Default)]
+struct Table {
+    last: u64,
+    flows: BTreeMap<u64, Flow>,
+}
+
+/// What a client has as long as its connection is open.
+pub(super) struct Share {
+    _place: ClientPlace,
+    flows: Flows,
+    number: u64,
+}
+
+impl Flows {
+    /// Enters a client's connection.
+    pub(super) fn enter(&self, place: ClientPlace, identity: &Rc<Identity>) -> Share {
+        let mut table = self.0.borrow_mut();
+        table.last += 1;
+        let number = table.last;
+        let flow = Flow {
+            identity: Rc::clone(identity),
+            carried: None,
+        };
+        table.flows.insert(number, flow);
+        Share {
+            _place: place,
+            flows: self.clone(),
+            number,
+        }
+    }
+
+    /// A stream carries the connection with this number now, if it is still open.
+    pub(super) fn carried(
+        &self,
+        number: u64,
+        session: &Driver,
+        stream: StreamId,
+        rule: Option<&str>,
+    ) {
+        if let Some(flow) = self.0.borrow_mut().flows.get_mut(&number) {
+            flow.carried = Some(Carried {
+                rule: rule.map(Box::from),
+                session: session.handle(),
+                stream,
+            });
+        }
+    }
+
+    /// Up to `limit` connections that are carried, with numbers after this one.
+    pub(super) fn after(&self, number: u64, limit: usize) -> Vec<(u64, Flow)> {
+        let table = self.0.borrow();
+        let later = table.flows.range(number.saturating_add(1)..);
+        let carried = later.filter(|(_, flow)| flow.carried.is_some());
+        let later = carried.map(|(number, flow)| (*number, flow.clone()));
+        later.take(limit).collect()
+    }
+}
+
+impl Share {
+    /// Number of the connection.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.flows.0.borrow_mut().flows.remove(&self.number);
+    }
+}

@@ -1,0 +1,85 @@
+//! Events about links: the manager's view of them, compared with the one before.
+
+use mpbond_manager::LinkState;
+use mpbond_session::SubflowId;
+
+use super::links::LinkConfig;
+use super::state::Primary;
+use crate::api::Event;
+
+/// Type of the event of a link that comes, and of one that goes.
+const fn kinds(link: &LinkConfig) -> (&'static str, &'static str) {
+    match link {
+        LinkConfig::Path(_) => ("link.up", "link.down"),
+        LinkConfig::Pipe(_) => ("helper.joined", "helper.left"),
+    }
+}
+
+impl Primary {
+    /// Keeps the events of links that have come up or gone down since the last call.
+    pub(super) fn note_links(&self) {
+        let manager = self.manager.borrow();
+        let mut up = self.links_up.0.borrow_mut();
+        let is_up = |id| matches!(manager.link(id), Some(LinkState::Up));
+        self.links.borrow().each(|id, link| {
+            if is_up(id) && !up.contains_key(&id) {
+                let (comes, goes) = kinds(link);
+                let name = link.name().to_owned();
+                self.events.push(
+                    self.clock.now(),
+                    Event {
+                        kind: comes,
+                        link: Some(name.clone()),
+                        reason: None,
+                    },
+                );
+                up.insert(id, (goes, name));
+            }
+        });
+        up.retain(|id, (goes, name)| {
+            let stays = is_up(*id);
+            if !stays {
+                let reason = match manager.link(*id) {
+                    Some(LinkState::Connecting(reason) | LinkState::Waiting(reason)) => {
+                        reason.map(str::to_owned)
+                    }
+                    _ => None,
+                };
+                self.events.push(
+                    self.clock.now(),
+                    Event {
+                        kind: goes,
+                        link: Some(std::mem::take(name)),
+                        reason,
+                    },
+                );
+            }
+            stays
+        });
+    }
+
+    /// Keeps an event without details.
+    pub(super) fn happened(&self, kind: &'static str) {
+        self.events.push(
+            self.clock.now(),
+            Event {
+                kind,
+                ..Event::default()
+            },
+        );
+    }
+
+    /// A subflow is silent.
+    pub(super) fn note_silent(&self, subflow: SubflowId) {
+        let driver = self.driver.borrow();
+        let name = driver.as_ref().and_then(|driver| driver.name_of(subflow));
+        self.events.push(
+            self.clock.now(),
+            Event {
+                kind: "link.suspect",
+                link: name,
+                reason: None,
+            },
+        );
+    }
+}

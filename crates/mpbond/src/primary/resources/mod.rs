@@ -1,0 +1,230 @@
+//! Resources of the API (docs/api.md): this file leads a request to the one that it is about.
+
+mod explain;
+mod links;
+mod policy;
+mod status;
+mod streams;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::state::Primary;
+use crate::api::{Failure, Query, percent_decoded, text_of};
+use crate::config::PrimaryConfig;
+use crate::http::{Answer, Answering};
+use crate::reload::Reloader;
+use crate::rights::Rights;
+use crate::status::Status;
+
+/// The resources of a primary.
+pub(super) struct Resources {
+    pub(super) primary: Rc<Primary>,
+    pub(super) reloader: Rc<Reloader<PrimaryConfig>>,
+    pub(super) status: Rc<dyn Fn() -> Status>,
+    /// The last status for clients that may not read everything, and its time.
+    public: RefCell<Option<(Instant, Bytes)>>,
+}
+
+/// A resource, with the methods that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Resource {
+    Status,
+    Streams,
+    Policy,
+    PolicyCheck,
+    Explain,
+    Links,
+    Link(String),
+    Events,
+}
+
+impl Resource {
+    /// That of a path.
+    fn at(path: &str) -> Option<Self> {
+        Some(match path.strip_prefix("/v1/")? {
+            "status" => Self::Status,
+            "streams" => Self::Streams,
+            "policy" => Self::Policy,
+            "policy:check" => Self::PolicyCheck,
+            "explain" => Self::Explain,
+            "links" => Self::Links,
+            "events" => Self::Events,
+            other => Self::Link(percent_decoded(other.strip_prefix("links/")?)?),
+        })
+    }
+
+    const fn methods(&self) -> &'static [Method] {
+        match self {
+            Self::Status | Self::Streams | Self::Links | Self::Events => &[Method::GET],
+            Self::Policy => &[Method::GET, Method::PUT],
+            Self::PolicyCheck | Self::Explain => &[Method::POST],
+            Self::Link(_) => &[Method::GET, Method::PATCH],
+        }
+    }
+
+    /// The rights that a request needs. A POST has no effect on the daemon.
+    fn needs(&self, method: &Method) -> Rights {
+        match (self, *method == Method::PUT || *method == Method::PATCH) {
+            (_, true) => Rights::Change,
+            (Self::Status, false) => Rights::Status,
+            (_, false) => Rights::Read,
+        }
+    }
+}
+
+impl Resources {
+    pub(super) fn new(
+        primary: &Rc<Primary>,
+        reloader: &Rc<Reloader<PrimaryConfig>>,
+        status: Rc<dyn Fn() -> Status>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            primary: Rc::clone(primary),
+            reloader: Rc::clone(reloader),
+            status,
+            public: RefCell::default(),
+        })
+    }
+
+    /// The answer to a request of a client with these rights.
+    pub(super) fn answer(self: Rc<Self>, rights: Rights, request: Request<Incoming>) -> Answering {
+        Box::pin(async move {
+            let answered = self.answered(rights, request).await;
+            answered.unwrap_or_else(|failure| failure.answer())
+        })
+    }
+
+    async fn answered(
+        &self,
+        rights: Rights,
+        request: Request<Incoming>,
+    ) -> Result<Response<Answer>, Failure> {
+        let (head, body) = request.into_parts();
+        let Some(resource) = Resource::at(head.uri.path()) else {
+            let error = "there is no such resource";
+            return Err(Failure::new(StatusCode::NOT_FOUND, error));
+        };
+        if !resource.methods().contains(&head.method) {
+            return Ok(not_allowed(&resource));
+        }
+        let needs = resource.needs(&head.method);
+        if rights < needs {
+            let error = match needs {
+                Rights::Change => "only root and the user of the daemon may do this",
+                _ => "only root, the user of the daemon and its group may read this",
+            };
+            return Err(Failure::new(StatusCode::FORBIDDEN, error));
+        }
+        let query = Query::new(head.uri.query());
+        let is_get = head.method == Method::GET;
+        match resource {
+            Resource::Streams => return self.streams(&query).await,
+            Resource::Events => {
+                let [since] = query.numbers(["since"])?;
+                return Rc::clone(&self.primary.events).listen(since);
+            }
+            _ => query.numbers([])?,
+        };
+        match resource {
+            Resource::Status => self.status_for(rights),
+            Resource::Links => self.links(),
+            Resource::Link(name) if is_get => self.link(&name),
+            Resource::Link(name) => self.change_link(&name, &text_of(body).await?),
+            Resource::Policy if is_get => Ok(self.policy()),
+            Resource::Policy => self.put_policy(&head.headers, text_of(body).await?),
+            Resource::PolicyCheck => Ok(self.check_policy(text_of(body).await?)),
+            Resource::Explain => self.explain(&text_of(body).await?),
+            Resource::Streams | Resource::Events => Ok(not_allowed(&resource)),
+        }
+    }
+}
+
+fn not_allowed(resource: &Resource) -> Response<Answer> {
+    let methods: Vec<_> = resource.methods().iter().map(Method::as_str).collect();
+    let methods = methods.join(", ");
+    let error = format!("this resource has {methods}");
+    let mut answer = Failure::new(StatusCode::METHOD_NOT_ALLOWED, error).answer();
+    if let Ok(methods) = HeaderValue::from_str(&methods) {
+        answer.headers_mut().insert(ALLOW, methods);
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The path of a resource in the document.
+    const fn template(resource: &Resource) -> &'static str {
+        match resource {
+            Resource::Status => "/v1/status",
+            Resource::Streams => "/v1/streams",
+            Resource::Policy => "/v1/policy",
+            Resource::PolicyCheck => "/v1/policy:check",
+            Resource::Explain => "/v1/explain",
+            Resource::Links => "/v1/links",
+            Resource::Link(_) => "/v1/links/{name}",
+            Resource::Events => "/v1/events",
+        }
+    }
+
+    #[test]
+    fn the_document_has_all_resources() {
+        let all = [
+            Resource::Status,
+            Resource::Streams,
+            Resource::Policy,
+            Resource::PolicyCheck,
+            Resource::Explain,
+            Resource::Links,
+            Resource::Link(String::new()),
+            Resource::Events,
+        ];
+        let document = include_str!("../../../../../docs/openapi.json");
+        let document: serde_json::Value = serde_json::from_str(document).unwrap();
+        let paths = document["paths"].as_object().unwrap();
+        assert_eq!(paths.len(), all.len());
+        for resource in all {
+            let methods = paths[template(&resource)].as_object().unwrap();
+            let methods: Vec<_> = methods.keys().map(|m| m.to_uppercase()).collect();
+            let served: Vec<_> = resource.methods().iter().map(Method::as_str).collect();
+            assert_eq!(methods, served, "{resource:?}");
+        }
+    }
+
+    #[test]
+    fn only_changes_need_the_right_to_change_and_the_status_needs_none() {
+        let needs = |path: &str, method| Resource::at(path).unwrap().needs(&method);
+        assert_eq!(needs("/v1/status", Method::GET), Rights::Status);
+        assert_eq!(needs("/v1/policy", Method::PUT), Rights::Change);
+        assert_eq!(needs("/v1/links/a", Method::PATCH), Rights::Change);
+        for (path, method) in [
+            ("/v1/streams", Method::GET),
+            ("/v1/policy", Method::GET),
+            ("/v1/policy:check", Method::POST),
+            ("/v1/links/a", Method::GET),
+            ("/v1/events", Method::GET),
+        ] {
+            assert_eq!(needs(path, method), Rights::Read, "{path}");
+        }
+        let spaced = Resource::at("/v1/links/my%20wifi");
+        assert_eq!(spaced, Some(Resource::Link("my wifi".to_owned())));
+        for none in [
+            "/",
+            "/v2/status",
+            "/v1",
+            "/v1/",
+            "/v1/links/%",
+            "/v1/Status",
+        ] {
+            assert_eq!(Resource::at(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `/v1/status`.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::{Response, StatusCode};
+
+use super::Resources;
+use crate::api::{Failure, json};
+use crate::http::{self, Answer};
+use crate::rights::Rights;
+
+/// Interval at which the status is made anew for clients that may not read everything: asking must
+/// not keep the thread of the data path busy.
+const PUBLIC_EVERY: Duration = Duration::from_secs(1);
+
+impl Resources {
+    pub(super) fn status_for(&self, rights: Rights) -> Result<Response<Answer>, Failure> {
+        if rights >= Rights::Read {
+            return Ok(json(StatusCode::OK, &(self.status)()));
+        }
+        let mut public = self.public.borrow_mut();
+        let recent = public.as_ref();
+        let recent = recent.filter(|(at, _)| at.elapsed() < PUBLIC_EVERY);
+        let text = match recent {
+            Some((_, text)) => text.clone(),
+            None => {
+                let mut status = (self.status)();
+                status.withhold_transfers();
+                let text = serde_json::to_vec(&status)
+                    .map_err(|e| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+                let text = Bytes::from(text);
+                *public = Some((Instant::now(), text.clone()));
+                text
+            }
+        };
+        Ok(http::answer(StatusCode::OK, "application/json", text))
+    }
+}

@@ -1,0 +1,129 @@
+//! `/v1/streams`: applications' connections that sessions carry now.
+
+use std::collections::HashMap;
+
+use hyper::{Response, StatusCode};
+use mpbond_policy::FactLine;
+use serde::Serialize;
+
+use super::super::flows::Flow;
+use super::Resources;
+use crate::api::{Failure, Query, json};
+use crate::driver::Driver;
+use crate::http::Answer;
+use crate::policy::program;
+use crate::status::{ShareStatus, TransferStatus};
+
+/// Number of streams in an answer, unless the request names one; and the most of them: the kernel
+/// may be asked about each, which takes some 50 microseconds.
+const PAGE: u64 = 100;
+const MAX_PAGE: u64 = 256;
+
+#[derive(Serialize)]
+struct Page {
+    streams: Vec<StreamBody>,
+    /// Value of `after` for those that follow; absent where none do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct StreamBody {
+    id: u64,
+    session: String,
+    stream: u64,
+    destination: String,
+    class: String,
+    rule: Option<String>,
+    opened_s: f64,
+    bytes_in: u64,
+    bytes_out: u64,
+    links: Vec<Share>,
+    /// The application, its user and its control group.
+    application: [FactLine; 3],
+}
+
+/// Bytes of a stream over one link.
+#[derive(Serialize)]
+struct Share {
+    name: String,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+impl From<ShareStatus> for Share {
+    fn from(share: ShareStatus) -> Self {
+        Self {
+            name: share.name,
+            bytes_in: share.bytes_in,
+            bytes_out: share.bytes_out,
+        }
+    }
+}
+
+impl Resources {
+    pub(super) async fn streams(&self, query: &Query<'_>) -> Result<Response<Answer>, Failure> {
+        let [after, limit] = query.numbers(["after", "limit"])?;
+        let limit = limit.unwrap_or(PAGE);
+        if !(1..=MAX_PAGE).contains(&limit) {
+            return Err(Failure::bad(format!("limit in the query: 1 to {MAX_PAGE}")));
+        }
+        let count = usize::try_from(limit).unwrap_or_default();
+        // One more shows whether others follow.
+        let mut flows = self.primary.flows.after(after.unwrap_or(0), count + 1);
+        let more = flows.len() > count;
+        flows.truncate(count);
+        let next = flows.last().map(|(id, _)| *id).filter(|_| more);
+        let mut streams = Vec::new();
+        let mut open = self.open();
+        for (id, flow) in flows {
+            let found = open
+                .iter_mut()
+                .find_map(|(driver, transfers)| transfers.remove(&flow.stream_of(driver)?.0));
+            // It has ended, or waits for its application to read the rest.
+            if let Some(transfer) = found {
+                streams.push(self.stream(id, &flow, transfer).await);
+            }
+        }
+        Ok(json(StatusCode::OK, &Page { streams, next }))
+    }
+
+    /// The open streams of each session.
+    fn open(&self) -> Vec<(Driver, HashMap<u64, TransferStatus>)> {
+        let in_use = self.primary.driver.borrow().clone();
+        let retiring = self.primary.retiring.borrow().clone();
+        let drivers = in_use.into_iter().chain(retiring);
+        let open = |driver: Driver| {
+            let transfers = driver.open_transfers().into_iter();
+            let transfers = transfers.map(|t| (t.stream, t)).collect();
+            (driver, transfers)
+        };
+        drivers.map(open).collect()
+    }
+
+    async fn stream(&self, id: u64, flow: &Flow, transfer: TransferStatus) -> StreamBody {
+        let owner = flow.identity.owner();
+        let cgroup = match owner.and_then(|owner| owner.cgroup) {
+            Some(id) => self.primary.cgroups.path_of(id).await,
+            None => None,
+        };
+        let program = program(owner, cgroup.as_deref());
+        StreamBody {
+            id,
+            session: transfer.session,
+            stream: transfer.stream,
+            destination: transfer.destination,
+            class: transfer.class,
+            rule: flow.rule().map(str::to_owned),
+            opened_s: transfer.opened_s,
+            bytes_in: transfer.bytes_in,
+            bytes_out: transfer.bytes_out,
+            links: transfer.subflows.into_iter().map(Share::from).collect(),
+            application: [
+                FactLine::of("app", &program.app),
+                FactLine::of("uid", &program.uid),
+                FactLine::of("cgroup", &program.cgroup),
+            ],
+        }
+    }
+}

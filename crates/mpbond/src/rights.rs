@@ -1,0 +1,32 @@
+//! Rights of a program at a daemon's Unix sockets, by its credentials (unix(7), SO_PEERCRED).
+
+use nix::unistd::{Uid, getegid, geteuid};
+use tokio::net::UnixStream;
+
+/// What a client may do; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rights {
+    /// Any user: reads the status without destinations of applications.
+    Status,
+    /// A process whose primary group is the daemon's: reads everything.
+    Read,
+    /// Root, and the user of the daemon: changes the daemon.
+    Change,
+}
+
+impl Rights {
+    /// Those of the process that has made this connection.
+    pub(crate) fn of(client: &UnixStream) -> Self {
+        let Ok(who) = client.peer_cred() else {
+            return Self::Status;
+        };
+        let user = Uid::from_raw(who.uid());
+        if user.is_root() || user == geteuid() {
+            Self::Change
+        } else if who.gid() == getegid().as_raw() {
+            Self::Read
+        } else {
+            Self::Status
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The API: its resources at a primary that runs.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::daemons::{Bond, WITHIN, Ways, origin, until};
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    /// That in this text; `None` where it is none.
+    pub fn of(text: &str) -> Option<Self> {
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let code = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+        Some(Self {
+            code,
+            head: head.to_lowercase(),
+            body: body.to_owned(),
+        })
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    fn header(&self, name: &str) -> &str {
+        let mut lines = self.head.lines();
+        let line = lines.find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        line.unwrap_or_else(|| panic!("no {name}: {self:?}"))
+    }
+}
+
+pub fn connect(bond: &Bond) -> UnixStream {
+    let stream = UnixStream::connect(bond.file("primary.api")).unwrap();
+    stream.set_read_timeout(Some(WITHIN)).unwrap();
+    stream
+}
+
+/// Sends a request with further lines of its head, and reads the answer to the end.
+#[track_caller]
+pub fn ask_with(bond: &Bond, line: &str, more: &str, body: &str) -> Answer {
+    let mut stream = connect(bond);
+    let length = body.len();
+    let head = format!("{line} HTTP/1.1\r\nHost: mpbond\r\nContent-Length: {length}\r\n{more}\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    // One that refuses does not read all.
+    let _ = stream.write_all(body.as_bytes());
+    let mut text = Vec::new();
+    // A body that was not read resets the connection behind the answer.
+    let _ = stream.read_to_end(&mut text);
+    let text = String::from_utf8(text).unwrap();
+    Answer::of(&text).unwrap_or_else(|| panic!("{line}: {text}"))
+}
+
+#[track_caller]
+pub fn ask(bond: &Bond, line: &str, body: &str) -> Answer {
+    ask_with(bond, line, "", body)
+}
+
+/// The value in a right answer.
+#[track_caller]
+pub fn got(bond: &Bond, line: &str, body: &str) -> Value {
+    let answer = ask(bond, line, body);
+    assert_eq!(answer.code, 200, "{answer:?}");
+    answer.json()
+}
+
+/// A listener to events.
+struct Listener(BufReader<UnixStream>);
+
+impl Listener {
+    fn new(bond: &Bond, query: &str) -> Self {
+        let mut stream = connect(bond);
+        let head = format!("GET /v1/events{query} HTTP/1.1\r\nHost: mpbond\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+        while line != "\r\n" {
+            line.clear();
+            reader.read_line(&mut line).unwrap();
+        }
+        Self(reader)
+    }
+
+    /// The next event; lines with sizes of chunks are skipped.
+    fn next(&mut self) -> Value {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "it ends");
+            if line.starts_with('{') {
+                return serde_json::from_str(&line).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn status_streams_links_policy_and_events_are_those_of_the_daemon() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Both, "", "");
+    let mut daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+
+    let status = got(&bond, "GET /v1/status", "");
+    assert_eq!(status["role"], "primary");
+    assert_eq!(status["links"].as_array().unwrap().len(), 2);
+
+    assert_eq!(got(&bond, "GET /v1/streams", ""), json!({"streams": []}));
+    let open: Vec<_> = (0..3).map(|_| bond.connect(origin).unwrap()).collect();
+    let mut ids = Vec::new();
+    let mut after = 0;
+    loop {
+        let page = got(&bond, &format!("GET /v1/streams?limit=2&after={after}"), "");
+        for stream in page["streams"].as_array().unwrap() {
+            assert_eq!(stream["destination"], origin.to_string());
+            assert_eq!(stream["class"], "bulk");
+            assert_eq!(stream["rule"], Value::Null);
+            let uid = &stream["application"][1];
+            let own = nix::unistd::geteuid().to_string();
+            let known = json!(
+                {"name": "uid", "value": own, "certainty": "known", "origin": "the kernel"}
+            );
+            assert_eq!(*uid, known);
+            ids.push(stream["id"].as_u64().unwrap());
+        }
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert_eq!(ids.len(), 3);
+    assert!(ids.is_sorted());
+    drop(open);
+    until("the streams have ended", || {
+        got(&bond, "GET /v1/streams", "") == json!({"streams": []})
+    });
+
+    let mut events = Listener::new(&bond, "?since=0");
+    let mut types: Vec<_> = (1..=2).map(|id| (events.next(), id)).collect();
+    for (event, id) in &types {
+        assert_eq!(event["id"], *id);
+    }
+    types.sort_by_key(|(event, _)| event["type"].to_string());
+    assert_eq!(types[0].0["type"], "helper.joined");
+    assert_eq!(types[0].0["link"], "helper");
+    assert_eq!(types[1].0["type"], "link.up");
+    assert_eq!(types[1].0["link"], "own");
+
+    let before = ask(&bond, "GET /v1/policy", "");
+    assert_eq!((before.code, &*before.body), (200, ""));
+    let wrong = "[[rule]]\nname = \"x\"\nport = 0\nset = \"refuse\"\n";
+    let checked = got(&bond, "POST /v1/policy:check", wrong);
+    assert_eq!(checked["errors"][0]["line"], 3);
+    assert_eq!(checked["errors"][0]["column"], 8);
+    let right = format!(
+        "[[rule]]\nname = \"x\"\nport = {}\nset = \"refuse\"\n",
+        origin.port()
+    );
+    let checked = got(&bond, "POST /v1/policy:check", &right);
+    assert_eq!(checked, json!({"errors": []}));
+    assert!(bond.works(origin), "a check changes nothing");
+
+    let put = |tag: &str, policy: &str| {
+        ask_with(
+            &bond,
+            "PUT /v1/policy",
+            &format!("If-Match: {tag}\r\n"),
+            policy,
+        )
+    };
+    assert_eq!(ask(&bond, "PUT /v1/policy", &right).code, 428);
+    assert_eq!(put("\"0\"", &right).code, 412);
+    let refused = put(before.header("etag"), wrong);
+    assert_eq!(refused.code, 422);
+    assert_eq!(refused.json()["place"], json!({"line": 3, "column": 8}));
+    assert!(bond.works(origin), "nothing is applied");
+    let done = put(before.header("etag"), &right);
+    assert_eq!((done.code, &*done.body), (200, &*right));
+    assert!(bond.connect(origin).is_err(), "the rule is in force");
+    let event = events.next();
+    assert_eq!(
+        (&event["id"], &event["type"]),
+        (&json!(3), &json!("policy.changed"))
+    );
+    assert_eq!(
+        put(before.header("etag"), "").code,
+        412,
+        "another has changed it"
+    );
+
+    let question = format!("{{\"ip\": \"192.0.2.1\", \"port\": {}}}", origin.port());
+    let why = got(&bond, "POST /v1/explain", &question);
+    assert_eq!(
+        (&why["action"], &why["rule"]["name"]),
+        (&json!("refuse"), &json!("x"))
+    );
+
+    // It holds until the file is read again.
+    let tag = done.header("etag").to_owned();
+    mpbond::status_socket::reload(&bond.file("primary.sock")).unwrap();
+    assert_eq!(events.next()["type"], "policy.changed");
+    assert_eq!(put(&tag, "").code, 412);
+    assert!(bond.works(origin));
+
+    let [_, _, primary] = &mut daemons;
+    assert!(primary.stop().success());
+    assert!(!bond.file("primary.api").exists(), "it removes its socket");
+}
+
+#[test]
+fn a_link_that_is_switched_off_carries_nothing_more_and_comes_back() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Both, "", "");
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    let mut events = Listener::new(&bond, "");
+    // A download that is under way meanwhile.
+    let mut download = bond.connect(origin).unwrap();
+    let size = 20_000_000_u32;
+    download.write_all(&size.to_be_bytes()).unwrap();
+    let mut got_first = vec![0; 1_000_000];
+    download.read_exact(&mut got_first).unwrap();
+
+    let change = |name: &str, mode: &str| {
+        ask(
+            &bond,
+            &format!("PATCH /v1/links/{name}"),
+            &format!("{{\"mode\": \"{mode}\"}}"),
+        )
+    };
+    let off = change("own", "off").json();
+    assert_eq!(
+        (&off["mode"], &off["state"]),
+        (&json!("off"), &json!("off"))
+    );
+    let event = events.next();
+    assert_eq!(
+        (&event["type"], &event["link"]),
+        (&json!("link.down"), &json!("own"))
+    );
+    // The new subflow's numbers begin at zero, so the old one's are those that stand still.
+    let bytes_of = |name: &str| {
+        let status = bond.status("primary").unwrap();
+        let path = status.paths.iter().find(|path| path.name == name).unwrap();
+        path.bytes_in
+    };
+    std::thread::sleep(Duration::from_millis(500));
+    let (own, helper) = (bytes_of("own"), bytes_of("helper"));
+    let mut rest = vec![0; size as usize - got_first.len()];
+    download.read_exact(&mut rest).unwrap();
+    assert!(
+        crate::daemons::is_pattern(1_000_000, &rest),
+        "no byte is lost"
+    );
+    assert_eq!(
+        bytes_of("own"),
+        own,
+        "nothing arrives on the link that is off"
+    );
+    assert!(bytes_of("helper") > helper, "all arrives on the other one");
+
+    let last = change("helper", "off");
+    assert_eq!(last.code, 409, "{last:?}");
+    assert_eq!(got(&bond, "GET /v1/links/own", "")["mode"], "off");
+
+    assert_eq!(change("own", "standby").json()["mode"], "standby");
+    until("it waits in reserve", || {
+        let status = bond.status("primary").unwrap();
+        let subflows = &status.sessions[0].subflows;
+        subflows
+            .iter()
+            .any(|s| s.name == "own" && s.state == "backup")
+    });
+    assert_eq!(change("own", "bonded").json()["mode"], "bonded");
+    bond.joined(2);
+    // A reload changes no mode.
+    change("helper", "standby");
+    mpbond::status_socket::reload(&bond.file("primary.sock")).unwrap();
+    assert_eq!(got(&bond, "GET /v1/links/helper", "")["mode"], "standby");
+}
+
+#[test]
+fn an_upgrade_keeps_the_socket_and_ends_the_listeners() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let _proxy = bond.start("proxy");
+    let first = bond.start("primary");
+    bond.joined(1);
+    let mut events = Listener::new(&bond, "");
+    let before = got(&bond, "GET /v1/status", "")["process"].clone();
+    let _second = bond.upgrade("primary").unwrap();
+    let now = got(&bond, "GET /v1/status", "")["process"].clone();
+    assert_ne!(now, before);
+    let mut rest = Vec::new();
+    let ended = events.0.read_to_end(&mut rest);
+    assert!(ended.is_ok() || rest.is_empty(), "{ended:?}");
+    drop(first);
+    assert_eq!(got(&bond, "GET /v1/status", "")["process"], now);
+}

@@ -1,0 +1,268 @@
+//! The API: requests that are wrong, hostile or too many. Each is refused, and others go on.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use mpbond_testing::Need;
+
+use crate::api::{Answer, ask, ask_with, connect, got};
+use crate::daemons::{Bond, Ways, until};
+
+/// A user and group with no rights (Debian: nobody).
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn wrong_requests_have_one_error_and_change_nothing() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let _primary = bond.start("primary");
+    let long = "x".repeat((1 << 20) + 1);
+    let deep = "[".repeat(100_000);
+    let wrong = [
+        ("GET /", "", 404, "there is no such resource"),
+        ("GET /v2/status", "", 404, "there is no such resource"),
+        ("GET /v1/links/none", "", 404, "no path or helper"),
+        ("DELETE /v1/status", "", 405, "this resource has GET"),
+        (
+            "POST /v1/links/own",
+            "",
+            405,
+            "this resource has GET, PATCH",
+        ),
+        (
+            "GET /v1/streams?limit=0",
+            "",
+            400,
+            "limit in the query: 1 to 256",
+        ),
+        (
+            "GET /v1/streams?limit=257",
+            "",
+            400,
+            "limit in the query: 1 to 256",
+        ),
+        ("GET /v1/streams?app=x", "", 400, "unknown key in the query"),
+        ("GET /v1/status?x=1", "", 400, "unknown key in the query"),
+        ("GET /v1/events?since=9", "", 410, "the last event is 0"),
+        ("PATCH /v1/links/own", "{", 422, "EOF"),
+        ("PATCH /v1/links/own", "{}", 422, "missing field `mode`"),
+        (
+            "PATCH /v1/links/own",
+            "{\"mode\": \"on\"}",
+            422,
+            "unknown variant",
+        ),
+        (
+            "PATCH /v1/links/own",
+            "{\"mode\": \"off\", \"x\": 1}",
+            422,
+            "unknown field `x`",
+        ),
+        (
+            "PATCH /v1/links/own",
+            "[\"off\"]",
+            422,
+            "the body is no JSON object",
+        ),
+        (
+            "PATCH /v1/links/own",
+            "{\"mode\": \"off\"}",
+            409,
+            "the only link",
+        ),
+        (
+            "PATCH /v1/links/own",
+            &long,
+            413,
+            "the body is longer than 1048576 bytes",
+        ),
+        (
+            "PATCH /v1/links/own",
+            &deep,
+            422,
+            "the body is no JSON object",
+        ),
+        ("POST /v1/explain", &deep, 422, "the body is no JSON object"),
+        (
+            "POST /v1/explain",
+            "{\"port\": 70000}",
+            422,
+            "invalid value",
+        ),
+        (
+            "POST /v1/explain",
+            "{\"port\": 1, \"dscp\": 64}",
+            422,
+            "dscp: 0 to 63",
+        ),
+        (
+            "POST /v1/explain",
+            "{\"port\": 1, \"domain\": \"a b\"}",
+            422,
+            "domain: not a",
+        ),
+        ("PUT /v1/policy", &long, 413, "the body is longer"),
+    ];
+    for (line, body, code, error) in wrong {
+        let answer = ask(&bond, line, body);
+        assert_eq!(answer.code, code, "{line}: {answer:?}");
+        let told = answer.json()["error"].as_str().unwrap().to_owned();
+        assert!(told.contains(error), "{line}: {told}");
+        assert!(!told.contains('\n'), "{line}: {told}");
+    }
+    let wrong = ask(&bond, "PATCH /v1/links/own", "{\n \"mode\": 7}");
+    assert_eq!(wrong.json()["place"]["line"], 2);
+    assert_eq!(got(&bond, "GET /v1/links/own", "")["mode"], "bonded");
+
+    for header in [
+        "Origin: http://x.example",
+        "Referer: http://x.example/",
+        "Origin: null",
+    ] {
+        let answer = ask_with(&bond, "GET /v1/status", &format!("{header}\r\n"), "");
+        assert_eq!(answer.code, 403, "{header}");
+    }
+}
+
+#[test]
+fn hostile_heads_and_slow_clients_are_dropped_and_others_go_on() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let _primary = bond.start("primary");
+    let long = "x".repeat(1 << 20);
+    let heads = [
+        "\0\0\0\0\r\n\r\n".to_owned(),
+        "GET /v1/status HTTP/9.9\r\n\r\n".to_owned(),
+        "GET /v1/status HTTP/1.1\r\nA b: c\r\n\r\n".to_owned(),
+        "PUT /v1/policy HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(),
+        "PUT /v1/policy HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_owned(),
+        format!("GET /{long} HTTP/1.1\r\n\r\n"),
+        format!("GET /v1/status HTTP/1.1\r\nA: {long}\r\n\r\n"),
+        format!(
+            "GET /v1/status HTTP/1.1\r\n{}\r\n",
+            "a: b\r\n".repeat(1_000)
+        ),
+    ];
+    for head in heads {
+        let mut stream = connect(&bond);
+        let _ = stream.write_all(head.as_bytes());
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text);
+        let answer = Answer::of(&String::from_utf8_lossy(&text));
+        assert!(answer.is_none_or(|a| (400..500).contains(&a.code)));
+    }
+    // These say nothing, or stop in the middle.
+    let silent: Vec<_> = (0..100)
+        .map(|n| {
+            let mut stream = connect(&bond);
+            if n % 2 == 0 {
+                stream
+                    .write_all(b"PUT /v1/policy HTTP/1.1\r\nContent-Length: 9\r\n\r\nx")
+                    .unwrap();
+            }
+            stream
+        })
+        .collect();
+    assert_eq!(got(&bond, "GET /v1/status", "")["role"], "primary");
+    for mut stream in silent {
+        // Within the limit of a read, they are closed.
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    }
+}
+
+#[test]
+fn ten_thousand_listeners_are_refused_beyond_a_bound_and_others_go_on() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let _primary = bond.start("primary");
+    let mut listeners = Vec::new();
+    let mut refused = 0;
+    for _ in 0..10_000 {
+        let mut stream = connect(&bond);
+        let request = b"GET /v1/events HTTP/1.1\r\nHost: mpbond\r\n\r\n";
+        if stream.write_all(request).is_err() {
+            refused += 1;
+            continue;
+        }
+        let mut start = [0; 12];
+        match stream.read_exact(&mut start) {
+            Ok(()) if start.ends_with(b"200") => listeners.push(stream),
+            _ => refused += 1,
+        }
+    }
+    assert_eq!((listeners.len(), refused), (32, 10_000 - 32));
+    assert_eq!(got(&bond, "GET /v1/status", "")["role"], "primary");
+    listeners.pop();
+    until("there is room again", || {
+        let mut stream = connect(&bond);
+        let request = b"GET /v1/events HTTP/1.1\r\nHost: mpbond\r\n\r\n";
+        let mut start = [0; 12];
+        stream.write_all(request).is_ok()
+            && stream.read_exact(&mut start).is_ok()
+            && start.ends_with(b"200")
+    });
+}
+
+#[test]
+fn another_user_reads_the_status_without_destinations_and_nothing_else() {
+    if !nix::unistd::geteuid().is_root() {
+        return Need::Root.is_missing("only root can become another user");
+    }
+    let bond = Bond::new(Ways::Own, "", "");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bond.folder.path(), everybody).unwrap();
+    let _primary = bond.start("primary");
+    let theirs = |args: &[&str]| {
+        let mut command = Command::new("curl");
+        command
+            .args(["-s", "-i", "--unix-socket"])
+            .arg(bond.file("primary.api"));
+        let Ok(out) = command.args(args).uid(NOBODY).gid(NOBODY).output() else {
+            return None;
+        };
+        Answer::of(&String::from_utf8(out.stdout).unwrap())
+    };
+    let Some(status) = theirs(&["http://mpbond/v1/status"]) else {
+        return Need::Curl.is_missing("curl is not there, or other users may not run it");
+    };
+    assert_eq!(
+        (status.code, &status.json()["transfers_withheld"]),
+        (200, &true.into())
+    );
+    for args in [
+        &["http://mpbond/v1/streams"][..],
+        &["http://mpbond/v1/events"],
+        &["http://mpbond/v1/policy"],
+        &["http://mpbond/v1/links"],
+        &["-d", "", "http://mpbond/v1/policy:check"],
+        &[
+            "-T",
+            "/dev/null",
+            "-H",
+            "If-Match: *",
+            "http://mpbond/v1/policy",
+        ],
+        &[
+            "-X",
+            "PATCH",
+            "-d",
+            "{\"mode\": \"standby\"}",
+            "http://mpbond/v1/links/own",
+        ],
+    ] {
+        let answer = theirs(args).unwrap();
+        assert_eq!(answer.code, 403, "{args:?}");
+    }
+    assert_eq!(got(&bond, "GET /v1/links/own", "")["mode"], "bonded");
+}
+
+#[test]
+fn a_daemon_without_a_place_for_its_api_works() {
+    let bond = Bond::new(Ways::Own, "", "");
+    std::fs::write(bond.file("primary.api"), "a file of somebody").unwrap();
+    let mut primary = bond.start("primary");
+    primary.logs("no API at");
+    assert!(primary.stop().success());
+    let kept = std::fs::read(bond.file("primary.api")).unwrap();
+    assert_eq!(kept, b"a file of somebody");
+    assert!(UnixStream::connect(bond.file("primary.api")).is_err());
+}

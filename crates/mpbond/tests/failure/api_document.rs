@@ -1,0 +1,246 @@
+//! docs/api.md, docs/openapi.json and the client for Python agree with a primary that runs.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mpbond_testing::{Need, Outcome};
+use serde_json::{Value, json};
+
+use crate::api::{ask, ask_with, connect, got};
+use crate::daemons::{Bond, Ways, origin};
+
+fn document(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(name)
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(document(name)).unwrap()
+}
+
+/// Whether curl ended a request that has no end.
+const TIMED_OUT: i32 = 28;
+
+#[test]
+fn the_examples_of_the_document_work() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return Need::Curl.is_missing("curl is not installed");
+    }
+    let bond = Bond::new(Ways::Both, "", "");
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    let text = read("docs/api.md");
+    let blocks: Vec<_> = text.split("\n```sh\n").skip(1).collect();
+    assert!(blocks.len() >= 9, "{}", blocks.len());
+    let socket = bond.file("primary.api");
+    for block in blocks {
+        let (commands, _) = block.split_once("\n```").unwrap();
+        let line = commands.replace("/run/mpbond/primary.api", socket.to_str().unwrap());
+        let done = Command::new("sh")
+            .args(["-e", "-c", &line])
+            .output()
+            .unwrap();
+        let done = Outcome::from(done);
+        let endless = line.contains("--max-time") && done.code == TIMED_OUT;
+        assert!(done.code == 0 || endless, "{commands}\n{done:?}");
+        assert!(!line.contains("events") || done.stdout.contains("link.up"));
+    }
+    let policy = ask(&bond, "GET /v1/policy", "").body;
+    assert!(
+        policy.contains("name = \"mail\""),
+        "the example has changed it"
+    );
+}
+
+/// What is wrong with a value by a schema of the document (of JSON Schema, what it uses).
+fn mismatch(schema: &Value, all: &Value, value: &Value) -> Option<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.strip_prefix("#/components/schemas/").unwrap();
+        return mismatch(&all[name], all, value);
+    }
+    if let Some(kinds) = schema["oneOf"].as_array() {
+        let wrong: Option<Vec<_>> = kinds.iter().map(|k| mismatch(k, all, value)).collect();
+        return wrong.map(|wrong| wrong.join("; or "));
+    }
+    if let Some(values) = schema["enum"].as_array()
+        && !values.contains(value)
+    {
+        return Some(format!("{value} is none of {values:?}"));
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_u64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let is_number = kind == "integer" && schema["type"] == "number";
+    let allowed = match &schema["type"] {
+        Value::Null => true,
+        Value::Array(kinds) => kinds.contains(&json!(kind)),
+        one => one == kind || is_number,
+    };
+    if !allowed {
+        return Some(format!("{value} is no {}", schema["type"]));
+    }
+    if let Some(values) = value.as_array() {
+        return values
+            .iter()
+            .find_map(|v| mismatch(&schema["items"], all, v));
+    }
+    let fields = value.as_object()?;
+    let mut required = schema["required"].as_array().into_iter().flatten();
+    let missing = required.find(|name| !fields.contains_key(name.as_str().unwrap()));
+    if let Some(missing) = missing {
+        return Some(format!("{missing} is missing in {value}"));
+    }
+    fields.iter().find_map(|(name, field)| {
+        match (&schema["properties"][name], &schema["additionalProperties"]) {
+            (Value::Null, Value::Bool(false)) => Some(format!("unknown field {name}")),
+            (Value::Null, _) => None,
+            (known, _) => mismatch(known, all, field),
+        }
+    })
+}
+
+#[test]
+fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
+    let document: Value = serde_json::from_str(&read("docs/openapi.json")).unwrap();
+    let all = &document["components"]["schemas"];
+    let origin = origin();
+    let bond = Bond::new(Ways::Both, "", "");
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    let _open = [bond.connect(origin).unwrap(), bond.connect(origin).unwrap()];
+    let rule = "[[rule]]\nname = \"x\"\nport = 25\nset = \"refuse\"\n";
+    assert_eq!(
+        ask_with(&bond, "PUT /v1/policy", "If-Match: *\r\n", rule).code,
+        200
+    );
+
+    #[track_caller]
+    fn check(all: &Value, schema: &str, value: &Value) {
+        assert_eq!(mismatch(&all[schema], all, value), None, "{schema}");
+    }
+    check(all, "Status", &got(&bond, "GET /v1/status", ""));
+    let page = got(&bond, "GET /v1/streams?limit=1", "");
+    assert!(page["next"].is_u64());
+    check(all, "Streams", &page);
+    check(all, "Links", &got(&bond, "GET /v1/links", ""));
+    check(
+        all,
+        "Link",
+        &got(&bond, "PATCH /v1/links/own", "{\"mode\": \"off\"}"),
+    );
+    check(all, "Checked", &got(&bond, "POST /v1/policy:check", "x"));
+    check(
+        all,
+        "Explanation",
+        &got(&bond, "POST /v1/explain", "{\"port\": 25}"),
+    );
+    check(
+        all,
+        "Explanation",
+        &got(&bond, "POST /v1/explain", "{\"port\": 26}"),
+    );
+    check(
+        all,
+        "Error",
+        &ask(&bond, "POST /v1/explain", "{\"port\": 1").json(),
+    );
+    let question = json!({"port": 1, "domain": "a", "ip": "::1", "app": "a", "uid": 1,
+        "cgroup": "/", "dscp": 1, "source": "::1"});
+    check(all, "Question", &question);
+    let asked = question
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect::<BTreeSet<_>>();
+    let known = all["Question"]["properties"].as_object().unwrap();
+    assert_eq!(asked, known.keys().collect());
+    got(&bond, "POST /v1/explain", &question.to_string());
+    let mut events = connect(&bond);
+    events
+        .write_all(b"GET /v1/events?since=0 HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    let mut text = String::new();
+    while !text.contains("policy.changed") {
+        let mut octets = [0; 4096];
+        let count = std::io::Read::read(&mut events, &mut octets).unwrap();
+        text.push_str(std::str::from_utf8(&octets[..count]).unwrap());
+    }
+    for line in text.lines().filter(|line| line.starts_with('{')) {
+        check(all, "Event", &serde_json::from_str(line).unwrap());
+    }
+
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let path = path.replace("{name}", "own");
+        for method in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
+            let is_there = methods[method.to_lowercase()].is_object();
+            // The events have no end.
+            if is_there && path == "/v1/events" {
+                continue;
+            }
+            let code = ask(&bond, &format!("{method} {path}"), "").code;
+            assert_eq!(is_there, code != 405, "{method} {path}: {code}");
+            assert_ne!(code, 404, "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn the_client_for_python_works() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return Need::Python.is_missing("python3 is not installed");
+    }
+    let origin = origin();
+    let bond = Bond::new(Ways::Both, "", "");
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    let _open = [bond.connect(origin).unwrap(), bond.connect(origin).unwrap()];
+    let script = r#"
+import sys
+import mpbond
+
+client = mpbond.Client(sys.argv[1])
+assert client.status()["role"] == "primary"
+assert [s["destination"] for s in client.streams(page=1)] == 2 * [sys.argv[2]]
+assert {link["name"] for link in client.links()} == {"own", "helper"}
+text, tag = client.policy()
+assert text == ""
+wrong = '[[rule]]\nname = "x"\nport = 0\nset = "refuse"\n'
+assert client.check_policy(wrong)[0]["line"] == 3
+try:
+    client.put_policy(wrong, tag)
+    raise SystemExit("a wrong policy is taken")
+except mpbond.Error as e:
+    assert (e.status, e.place["line"]) == (422, 3), e
+right = wrong.replace("0", "25")
+new = client.put_policy(right, tag)
+assert client.policy() == (right, new)
+assert client.explain(port=25)["action"] == "refuse"
+assert client.set_mode("own", "off")["mode"] == "off"
+assert client.link("own")["state"] == "off"
+kinds = []
+for event in client.events(since=0, timeout=10):
+    assert event["id"] == len(kinds) + 1
+    kinds.append(event["type"])
+    if len(kinds) == 4:
+        break
+assert kinds[2:] == ["policy.changed", "link.down"], kinds
+"#;
+    let done = Command::new("python3")
+        .args(["-c", script])
+        .arg(bond.file("primary.api"))
+        .arg(origin.to_string())
+        .env("PYTHONPATH", document("clients/python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output();
+    let done = Outcome::from(done.unwrap());
+    assert_eq!(done.code, 0, "{}", done.stderr);
+}
