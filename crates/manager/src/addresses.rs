@@ -37,14 +37,14 @@ impl Addresses {
                 order.push(address);
             }
         }
-        // Stable: what is equal keeps its place.
-        order.sort_by_key(|a| match a {
-            a if self.worked == Some(*a) => 0,
-            a if self.failed.contains(a) => 2,
-            _ => 1,
-        });
-        order.truncate(MAX_ADDRESSES);
-        order
+        let (failed, mut first): (Vec<_>, Vec<_>) =
+            order.into_iter().partition(|a| self.failed.contains(a));
+        if let Some(at) = first.iter().position(|a| self.worked == Some(*a)) {
+            first[..=at].rotate_right(1);
+        }
+        first.extend(failed);
+        first.truncate(MAX_ADDRESSES);
+        first
     }
 
     /// The proxy has proved its identity at this address.

@@ -120,12 +120,11 @@ pub async fn find(primary: &DeviceId, helper: &DeviceId) -> anyhow::Result<Socke
             }
             let addresses = service.get_addresses().iter().map(|a| a.to_ip_addr());
             // Link-local IPv6 addresses mean nothing without their interface.
-            let mut usable: Vec<_> = addresses
-                .filter(|ip| !matches!(ip, std::net::IpAddr::V6(ip) if ip.is_unicast_link_local()))
-                .collect();
-            usable.sort_by_key(|ip| (ip.is_loopback(), ip.is_ipv6(), *ip));
-            if let Some(ip) = usable.first() {
-                return Some(SocketAddr::new(*ip, service.get_port()));
+            let usable = addresses
+                .filter(|ip| !matches!(ip, std::net::IpAddr::V6(ip) if ip.is_unicast_link_local()));
+            let best = usable.min_by_key(|ip| (ip.is_loopback(), ip.is_ipv6(), *ip));
+            if let Some(ip) = best {
+                return Some(SocketAddr::new(ip, service.get_port()));
             }
         }
         None

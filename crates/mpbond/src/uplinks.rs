@@ -60,7 +60,7 @@ fn of_routes(ipv4: &str, ipv6: &str) -> Vec<Uplink> {
     let mut routes: Vec<(bool, u32, &str, Option<IpAddr>)> = Vec::new();
     routes.extend(ipv4.lines().skip(1).filter_map(ipv4_default));
     routes.extend(ipv6.lines().filter_map(ipv6_default));
-    routes.sort();
+    routes.sort_unstable();
     let mut found: Vec<Uplink> = Vec::new();
     for (_, _, interface, gateway) in routes {
         match found.iter_mut().find(|u| u.interface == interface) {

@@ -5,7 +5,7 @@
 //! its exporter, RFC 8446, section 7.5), so that it can be neither guessed nor replayed.
 
 use bytes::Bytes;
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use thiserror::Error;
 

@@ -353,7 +353,7 @@ fn forwarded(config: &RulesConfig) -> Option<String> {
         .iter()
         .map(|n| format!("\"{n}\""))
         .collect();
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     (!names.is_empty()).then(|| set(&names))
 }

@@ -88,7 +88,7 @@ fn named(
                 prefix.len() >= LEAST_PREFIX && plain(&id.to_string()).starts_with(&prefix)
             })
             .collect();
-        found.sort_by_key(DeviceId::to_string);
+        found.sort_unstable_by_key(DeviceId::to_string);
         found.dedup();
     }
     match found[..] {

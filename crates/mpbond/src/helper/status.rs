@@ -9,7 +9,7 @@ impl Helper {
     pub(super) fn status(&self) -> Status {
         let relays = self.relays.borrow();
         let mut relays: Vec<_> = relays.iter().collect();
-        relays.sort_by_key(|(n, _)| **n);
+        relays.sort_unstable_by_key(|(n, _)| **n);
         let relays = relays
             .into_iter()
             .filter_map(|(_, a)| {

@@ -148,23 +148,23 @@ const SOCKET_TYPE: u64 = 0xf;
 pub(super) fn refuse() -> Result<usize, seccompiler::Error> {
     // An empty list of conditions: in any case.
     let always = REFUSED.iter().chain(REFUSED_HERE);
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        always.map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    rules.extend(always.map(|call| (*call, Vec::new())));
     let refused = rules.len();
     rules.insert(libc::SYS_clone, vec![process()?]);
     rules.insert(libc::SYS_socket, sockets()?);
     if let Some(bit) = TWIN {
         let twins = rules.clone().into_iter();
-        let twins = twins.map(|(call, conditions)| (call | bit, conditions));
-        let others = WITHOUT_TWIN.map(|call| (call | bit, Vec::new()));
-        rules = rules.into_iter().chain(twins).chain(others).collect();
+        rules.extend(twins.map(|(call, conditions)| (call | bit, conditions)));
+        rules.extend(WITHOUT_TWIN.map(|call| (call | bit, Vec::new())));
     }
     install(rules, libc::EPERM)?;
     // clone3's flags are in memory, which a filter cannot read. On ENOSYS the C
     // library starts threads by clone(2).
-    let clone3 = [Some(0), TWIN].into_iter().flatten();
-    let clone3 = clone3.map(|bit| (libc::SYS_clone3 | bit, Vec::new()));
-    install(clone3.collect(), libc::ENOSYS)?;
+    let bits = [Some(0), TWIN].into_iter().flatten();
+    let mut clone3 = BTreeMap::new();
+    clone3.extend(bits.map(|bit| (libc::SYS_clone3 | bit, Vec::new())));
+    install(clone3, libc::ENOSYS)?;
     Ok(refused)
 }
 

@@ -135,7 +135,7 @@ where
                 () = until_then(until) => {}
             }
         }
-        self.errors.sort_by_key(|(number, _)| *number);
+        self.errors.sort_unstable_by_key(|(number, _)| *number);
         Err(self.errors.drain(..).map(|(_, e)| e).collect())
     }
 }

@@ -1,5 +1,7 @@
 //! Rebalancing where streams have sets of paths.
 
+use std::time::Duration;
+
 use mpbond_units::Timestamp;
 
 use super::order::{Group, RANKS};
@@ -9,6 +11,12 @@ use crate::PathSet;
 use crate::config::RebalanceTrigger;
 use crate::copies::Cause;
 use crate::subflow::LastFrame;
+
+/// Positions of subflows in the order of their delays. Those that have the same keep theirs.
+fn rising(mut delays: Vec<(Duration, usize)>) -> Vec<(Duration, usize)> {
+    delays.sort_unstable();
+    delays
+}
 
 impl Reinjection {
     /// Rebalances the slowest subflow with the fastest one that may carry bytes of it: of streams
@@ -20,28 +28,17 @@ impl Reinjection {
         work: &mut Work,
     ) -> Rebalanced {
         let held_off = self.held_off(credit, work);
-        let all = work.subflows.iter();
-        let mut slow: Vec<_> = all
-            .clone()
-            .filter(|s| s.owes_useful())
-            .map(|s| s.id)
-            .collect();
+        let all = || work.subflows.iter().enumerate();
+        let slow = all().filter(|(_, s)| s.owes_useful());
+        let slow = rising(slow.map(|(i, s)| (s.pad_without_copies(now), i)).collect());
         if slow.is_empty() && held_off.is_empty() {
             return self.carries_only_copies(now, work);
         }
-        let mut fast: Vec<_> = all.filter(|s| s.may_take_over()).map(|s| s.id).collect();
-        let subflows = &*work.subflows;
-        slow.sort_by_key(|id| subflows.by_id(*id).map(|s| s.pad_without_copies(now)));
-        fast.sort_by_key(|id| subflows.by_id(*id).map(|s| s.pad(now)));
-        for subflow in slow.into_iter().rev() {
-            for onto in fast.iter().filter(|id| **id != subflow) {
-                let (Some(i), Some(from), Some(to)) = (
-                    work.subflows.index(subflow),
-                    work.subflows.by_id(subflow),
-                    work.subflows.by_id(*onto),
-                ) else {
-                    continue;
-                };
+        let fast = all().filter(|(_, s)| s.may_take_over());
+        let fast = rising(fast.map(|(i, s)| (s.pad(now), i)).collect());
+        for (_, i) in slow.into_iter().rev() {
+            for (_, onto) in fast.iter().copied().filter(|(_, onto)| *onto != i) {
+                let (from, to) = (&work.subflows[i], &work.subflows[onto]);
                 // The others are slower still.
                 let Some((r, gain)) = self.excess(now, from, to, work) else {
                     break;
@@ -51,7 +48,7 @@ impl Reinjection {
                 let bytes = work.recall(i, r, LastFrame::Whole, Cause::Rebalanced, may);
                 if bytes > 0 {
                     return Rebalanced::Recalled {
-                        subflow,
+                        subflow: work.subflows[i].id,
                         bytes,
                         gain,
                     };

@@ -179,7 +179,7 @@ impl Session {
             return (i, self.timers.get(Timer::Schedule));
         }
         let mut again: Option<Timestamp> = None;
-        for paths in self.streams.ready.sets(|rank| scope.takes(rank)) {
+        for paths in self.streams.ready.sets(&|rank| scope.takes(rank)) {
             let i = self.put_group(now, selection(paths), out, frames, views);
             if i.is_some() {
                 return (i, None);
@@ -206,7 +206,7 @@ impl Session {
             let paths = PathSet::ALL;
             return self.put_group(now, Selection { scope, paths }, out, frames, views);
         }
-        let sets = self.streams.ready.due_sets(|rank| scope.takes(rank));
+        let sets = self.streams.ready.due_sets(&|rank| scope.takes(rank));
         sets.into_iter()
             .find_map(|paths| self.put_group(now, Selection { scope, paths }, out, frames, views))
     }
@@ -415,7 +415,7 @@ impl Session {
             let paths = PathSet::ALL;
             return self.put_data(now, i, Selection { scope, paths }, &[], out, frames);
         }
-        for paths in self.streams.ready.sets(|rank| scope.takes(rank)) {
+        for paths in self.streams.ready.sets(&|rank| scope.takes(rank)) {
             if out.is_empty() && paths.contains(self.subflows[i].path) {
                 self.put_data(now, i, Selection { scope, paths }, &[], out, frames);
             }

@@ -114,8 +114,11 @@ fn errands(
         }
     }
     // Only a device that shows a code is asked what it is.
-    errands.sort_by_key(|errand| !matches!(errand, Errand::Enrol(_)));
-    Ok(errands)
+    let (mut first, others): (Vec<_>, Vec<_>) = errands
+        .into_iter()
+        .partition(|errand| matches!(errand, Errand::Enrol(_)));
+    first.extend(others);
+    Ok(first)
 }
 
 /// A device to pair with: a token or text, an address and a code, or the command line with these

@@ -167,7 +167,7 @@ impl Order {
     /// The set of paths whose streams are served next.
     pub(super) fn first_set(&self) -> PathSet {
         match self.has_sets() {
-            true => self.sets(|_| true).first().copied(),
+            true => self.sets(&|_| true).first().copied(),
             false => None,
         }
         .unwrap_or(PathSet::ALL)
@@ -175,8 +175,8 @@ impl Order {
 
     /// Sets of paths whose streams wait in a rank that `takes`, in the order in which they are
     /// served, then that of all paths.
-    pub(super) fn sets(&self, takes: impl Fn(usize) -> bool) -> Vec<PathSet> {
-        let mut sets = self.due_sets(&takes);
+    pub(super) fn sets(&self, takes: &dyn Fn(usize) -> bool) -> Vec<PathSet> {
+        let mut sets = self.due_sets(takes);
         for rank in (0..RANKS).filter(|rank| takes(*rank)) {
             let place = |group: &Group| match group.oldest_first(rank) {
                 true => group.oldest(rank).map(Turn::without_priority),
@@ -186,7 +186,8 @@ impl Order {
             let mut waiting: Vec<_> = waiting
                 .map(|group| (!group.oldest_first(rank), place(group), group.paths))
                 .collect();
-            waiting.sort_by_key(|(later, place, _)| (*later, *place));
+            // No two have the same turn.
+            waiting.sort_unstable_by_key(|(later, place, _)| (*later, *place));
             for (_, _, paths) in waiting {
                 if !sets.contains(&paths) {
                     sets.push(paths);
@@ -201,10 +202,10 @@ impl Order {
 
     /// Sets of paths of which a rank that `takes` has its turn before others, the one whose stream
     /// waits longest first.
-    pub(super) fn due_sets(&self, takes: impl Fn(usize) -> bool) -> Vec<PathSet> {
+    pub(super) fn due_sets(&self, takes: &dyn Fn(usize) -> bool) -> Vec<PathSet> {
         let due = |group| Some((self.due(group).filter(|rank| takes(*rank))?, group));
         let mut due: Vec<_> = self.open().filter_map(due).collect();
-        due.sort_by_key(|(rank, group)| group.first(*rank).map(Turn::number));
+        due.sort_unstable_by_key(|(rank, group)| group.first(*rank).map(Turn::number));
         due.iter().map(|(_, group)| group.paths).collect()
     }
 

@@ -148,11 +148,11 @@ fn streams_of_a_group_without_a_path_do_not_wait() {
     order.enter(one);
     order.push(&with(0, one), 2, StreamId(0));
     assert!(order.is_empty() && order.ids().next().is_none() && !order.waits_before(RANKS));
-    assert_eq!(order.sets(|_| true), [PathSet::ALL]);
+    assert_eq!(order.sets(&|_| true), [PathSet::ALL]);
     assert!(!order.set_carrying(PathSet::of([number(2)])));
     assert!(order.set_carrying(PathSet::of([number(1), number(2)])));
     assert!(order.ids().eq([StreamId(0)]) && order.waits_before(3));
-    assert_eq!(order.sets(|_| true), [one, PathSet::ALL]);
+    assert_eq!(order.sets(&|_| true), [one, PathSet::ALL]);
     let on = |path| order.waits_before_on(3, path);
     assert!(on(Some(number(1))) && !on(Some(number(2))) && !on(None));
     assert!(order.set_carrying(None) && order.is_empty());
@@ -190,7 +190,7 @@ proptest! {
             let path = if in_turn { i as u64 % 2 } else { path };
             let bytes = if in_turn { SLICE } else { bytes };
             let on = Some(number(path));
-            let sets = order.sets(|_| true);
+            let sets = order.sets(&|_| true);
             let waits = |set: &PathSet| set.contains(on) && order.waits(*set);
             let Some(paths) = sets.into_iter().find(waits) else {
                 continue;
