@@ -86,10 +86,11 @@ impl Paths {
     }
 
     /// Number of runs whose links differ by fractions of a millisecond. Where a packet takes 11 ms,
-    /// the moment in which a message meets the pipe's queue decides on it.
+    /// the moment in which a message meets the pipe's queue decides on it, and few transfers decide on
+    /// a 95th percentile.
     fn variants(self) -> u32 {
         match self {
-            Helper(..) if self.slowest() < 2.0 => 5,
+            Helper(..) if self.slowest() < 2.0 => 20,
             _ => 1,
         }
     }

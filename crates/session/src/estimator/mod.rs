@@ -43,14 +43,6 @@ pub struct PathInfo {
     pub all_acked: bool,
 }
 
-impl PathInfo {
-    /// Packets wait in a queue: a flow that is still starting has all that the path gives.
-    fn is_queued(&self) -> bool {
-        let base = self.min_rtt.max(Duration::from_micros(1));
-        self.srtt > base * QUEUED_TIMES && self.srtt > base + QUEUED_FOR
-    }
-}
-
 /// The far hop as the helper sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FarReport {
@@ -85,9 +77,13 @@ const SAMPLE_BYTES: u64 = 8_192;
 /// counts rise is its throughput. Two full records.
 const BACKLOGGED_BYTES: u64 = 32_768;
 
-/// A round-trip time of so many times the least, and longer by so much, is that of a queue.
+/// A round-trip time of so many times the one before, and longer by so much, is that of a queue.
 const QUEUED_TIMES: u32 = 2;
 const QUEUED_FOR: Duration = Duration::from_millis(5);
+
+/// Age up to which the round-trip time is that of before: reports and ACKs of what comes the other
+/// way are 100 ms apart at most.
+const RTT_LASTS: Duration = Duration::from_millis(250);
 
 /// What a path through a helper may owe while its far hop has shown no rate, beside what has been
 /// acknowledged since something was owed again: less than the copies of a transfer's end, so that a
@@ -156,6 +152,10 @@ pub(crate) struct Estimator {
     busy_since: Timestamp,
     /// The count then.
     count_before: u64,
+    /// The round-trip time then, if it was measured lately.
+    rtt_before: Duration,
+    /// When the near hop last acknowledged something.
+    grew_at: Timestamp,
     /// Start of the throughput sample being taken, and whether the helper was backlogged all along.
     sample: Option<(Reading, bool)>,
 }
@@ -181,10 +181,24 @@ impl Estimator {
     pub(crate) fn owes_again(&mut self, now: Timestamp) {
         self.busy_since = now;
         self.count_before = self.last.map_or(0, |last| last.count);
+        let is_new = now.since(self.grew_at) < RTT_LASTS;
+        self.rtt_before = self.path.srtt * u32::from(is_new);
+    }
+
+    /// Packets of a flow that is starting wait in a queue: it has all that the near hop gives. What
+    /// the round trip was before is not its queue: acknowledgements wait beside what the other end
+    /// sends.
+    fn is_queued(&self, info: &PathInfo) -> bool {
+        let before = self.rtt_before.max(info.min_rtt);
+        let base = before.max(Duration::from_micros(1));
+        info.srtt > base * QUEUED_TIMES && info.srtt > base + QUEUED_FOR
     }
 
     pub(crate) fn on_path(&mut self, now: Timestamp, info: PathInfo) {
         let grew = info.bytes_arrived > self.path.bytes_arrived;
+        if grew {
+            self.grew_at = now;
+        }
         self.path = info;
         self.path_at = now;
         let due = self
@@ -216,7 +230,7 @@ impl Estimator {
             let sample = info.delivery_rate.bytes_per_sec();
             let known = self.near.map_or(0.0, |n| n.bytes_per_sec);
             // A flow that lacked bytes, or a window, shows no more than a lower bound.
-            let measured = !info.app_limited && (!info.slow_start || info.is_queued());
+            let measured = !info.app_limited && (!info.slow_start || self.is_queued(&info));
             if measured && !self.near_measured {
                 // Lower bounds of slow start are no part of an average of measurements.
                 self.near_measured = true;
@@ -518,8 +532,10 @@ impl Estimator {
         if !self.through_helper || !self.far_is_shown(now) {
             return false;
         }
+        let Some(rate) = self.far_known(now) else {
+            return false;
+        };
         let outstanding = self.b_near(now, sent) + self.b_far(now, sent, acked);
-        let rate = self.far_known(now).unwrap_or_default();
         outstanding > (rate * bound.as_secs_f64()) as u64
     }
 

@@ -227,22 +227,48 @@ fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
     assert!(!e.unproven_is_full(ms(80), 99_000, 14_000));
 }
 
+/// As published, a helper's reports tell the far hop's rate. Before the first one, there is none by
+/// which a limit could be computed, and a limit of zero would hold back everything for ever.
+#[test]
+fn a_helper_that_has_not_reported_is_not_full() {
+    let mut e = Estimator::new(true, FeedbackRule::Flexible);
+    e.on_path(ms(0), info(0, MB));
+    let bound = Duration::from_millis(200);
+    assert!(!e.far_is_full(ms(10), 100_000, 0, bound));
+    let report = FarReport {
+        throughput: BitRate::from_mbps(0.08),
+        ..FarReport::default()
+    };
+    e.on_far_report(ms(20), report);
+    assert!(e.far_is_full(ms(20), 100_000, 0, bound));
+}
+
+/// Between a primary and a helper that passes on 5 MB/s, while the other end sees 10.
 #[test]
 fn a_flow_that_is_starting_has_a_measured_rate_once_it_queues() {
     let starting = |bytes, srtt| PathInfo {
         slow_start: true,
         srtt: Duration::from_millis(srtt),
         min_rtt: Duration::from_millis(20),
-        ..info(bytes, MB)
+        ..info(bytes, 5.0 * MB)
     };
-    let pace = BitRate::from_bytes_per_sec(5.0 * MB);
-    for (srtt, expected) in [(30, 5.0), (50, 1.0)] {
+    // The round-trip time before the transfer, during it, and the resulting rate in MB/s.
+    for (before, during, expected) in [(20, 30, 10.0), (20, 50, 5.0), (40, 50, 10.0)] {
         let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
-        e.on_path(ms(0), starting(0, srtt));
-        e.on_path(ms(50), starting(50_000, srtt));
-        // The far hop is faster: the helper had gathered what it sent.
-        e.on_pace(ms(60), pace);
-        let rate = e.near_throughput(ms(60)).bytes_per_sec() / MB;
-        assert!((rate - expected).abs() < 0.01, "{srtt} ms: {rate}");
+        e.on_path(ms(0), starting(0, before));
+        e.on_path(ms(1_000), starting(1_000, before));
+        e.owes_again(ms(1_010));
+        e.on_path(ms(1_050), starting(50_000, during));
+        e.on_pace(ms(1_060), BitRate::from_bytes_per_sec(10.0 * MB));
+        let rate = e.near_throughput(ms(1_060)).bytes_per_sec() / MB;
+        assert!((rate - expected).abs() < 0.01, "{before}, {during}: {rate}");
     }
+    // Of a second ago: nothing is known of a queue before.
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), starting(0, 40));
+    e.on_path(ms(10), starting(1_000, 40));
+    e.owes_again(ms(1_010));
+    e.on_path(ms(1_050), starting(50_000, 50));
+    e.on_pace(ms(1_060), BitRate::from_bytes_per_sec(10.0 * MB));
+    assert!(e.near_throughput(ms(1_060)).bytes_per_sec() < 5.1 * MB);
 }
