@@ -86,8 +86,8 @@ impl Paths {
     }
 
     /// Number of runs whose links differ by fractions of a millisecond. Where a packet takes 11 ms,
-    /// the moment in which a message meets the pipe's queue decides on it, and few transfers decide on
-    /// a 95th percentile.
+    /// the moment in which a message meets the pipe's queue decides on it, and few runs decide on a
+    /// 95th percentile.
     fn variants(self) -> u32 {
         match self {
             Helper(..) if self.slowest() < 2.0 => 20,
