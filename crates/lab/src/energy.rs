@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
+use mpbond_price::{PricedHelper, PricedLink};
 use mpbond_radio::{
-    Collaboration, DeviceReport, EnergyReport, InterfaceId, Packet, Placement, PricedHelper,
-    PricedLink, Profiles, RadioCost, RadioProfile,
+    Collaboration, DeviceReport, EnergyReport, InterfaceId, Packet, Placement, Profiles,
+    RadioProfile, radio_cost,
 };
 use mpbond_units::{BitRate, Timestamp};
 use toml::Spanned;
@@ -104,15 +105,15 @@ impl<'a> Accountant<'a> {
             Direction::Up => mpbond_radio::Direction::Up,
         };
         let link = |profile, rate| PricedLink {
-            radio: RadioCost::of(profile, near),
+            radio: radio_cost(profile, near),
             rate,
         };
         Ok(PricedHelper {
             own: link(own_wwan, own),
             helper: link(wwan, hs),
             pipe: [
-                RadioCost::of(own_pipe, near),
-                RadioCost::of(far_pipe, near.flipped()),
+                radio_cost(own_pipe, near),
+                radio_cost(far_pipe, near.flipped()),
             ],
             pipe_rate: pipe,
             // An upload reaches the helper's radio through the pipe.

@@ -37,6 +37,7 @@ mod internal;
 mod link_problem;
 mod names;
 mod network_changes;
+mod pricing;
 mod quota;
 mod random;
 mod rate_limited_log;

@@ -385,6 +385,30 @@ pub struct LinkStatus {
     /// Last error, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Energy, where the policy names the radio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<LinkEnergy>,
+}
+
+/// Energy of a link whose radio is named in the policy, estimated from its bytes and times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkEnergy {
+    /// Name of the radio's model.
+    pub radio: String,
+    /// Joules of the radio since the daemon started.
+    pub joules: f64,
+    /// Transfers for which a helper is woken. Absent for an own link, and while no rates are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_for: Option<WokenFor>,
+}
+
+/// Least bytes of transfers for which a helper is woken; null: for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WokenFor {
+    /// Of downloads.
+    pub download_bytes: Option<u64>,
+    /// Of uploads.
+    pub upload_bytes: Option<u64>,
 }
 
 /// A helper's monthly budget.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use mpbond_price::{RADIOS, Radio, radio};
 use mpbond_toml_text::shown;
 use mpbond_units::{Size, duration_text};
 use serde::de::value::MapAccessDeserializer;
@@ -168,6 +169,7 @@ pub(crate) struct LinkFile {
     pub metered: Option<bool>,
     pub cap: Option<Spanned<CapFile>>,
     pub battery_floor: Option<Text<Floor>>,
+    pub radio: Option<Text<RadioName>>,
 }
 
 /// `"all"`, or a list of names of links and helpers.
@@ -302,6 +304,20 @@ impl FromText for Floor {
             Percent(0) => Err("no level is below 0%: leave the key out".to_owned()),
             Percent(floor) => Ok(Self(floor)),
         }
+    }
+}
+
+/// A radio whose energy is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RadioName(pub &'static Radio);
+
+impl FromText for RadioName {
+    const EXPECTED: &'static str = "the name of a radio, such as \"lte-2020-tmobile\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        radio(text).map(Self).ok_or_else(|| {
+            let names = RADIOS.map(|radio| radio.name).join(", ");
+            format!("{}; radios are {names}", Self::unexpected(text))
+        })
     }
 }
 

@@ -1,13 +1,31 @@
 //! Parts of the language that no daemon applies yet. A policy with one of them is refused, so that
 //! no rule is without effect silently.
 
-use crate::policy::Policy;
+use crate::policy::{LinkPolicy, Policy};
 use crate::rule::Action;
 use crate::treatment::{Multipath, Paths, Permission, Treatment};
 use mpbond_toml_text::{FileError, Place};
 
 /// Reason for which a key is refused.
 const NOT_YET: &str = "not in force yet: mpbond would not apply it; leave it out";
+
+/// Reason for which `mode` is refused.
+const WITHOUT_RADIO: &str =
+    "not in force yet: it concerns links with a `radio`, and no [[link]] has one";
+
+impl LinkPolicy {
+    /// A key that no daemon applies, with the place of the section.
+    fn not_applied(&self) -> Option<(Place, &'static str)> {
+        let keys = [
+            ("link.cost", self.cost.is_some()),
+            ("link.metered", self.metered.is_some()),
+            ("link.cap", self.cap.is_some()),
+            ("link.battery_floor", self.battery_floor.is_some()),
+        ];
+        let (key, _) = keys.into_iter().find(|(_, is_set)| *is_set)?;
+        Some((self.place, key))
+    }
+}
 
 impl Policy {
     /// Checks that the daemons apply everything that the policy says.
@@ -16,8 +34,8 @@ impl Policy {
     /// The first part that is not in force yet, with its place.
     pub fn check_in_force(&self) -> Result<(), FileError> {
         let refused = |place: Place, key: &str| Err(self.wrong(place, key, NOT_YET));
-        if let Some(place) = self.mode_place {
-            return refused(place, "policy.mode");
+        if let Some(place) = self.mode_place.filter(|_| !self.has_radios()) {
+            return Err(self.wrong(place, "policy.mode", WITHOUT_RADIO));
         }
         for (action, place, prefix) in self.actions() {
             if let Action::Carry(set) = action
@@ -30,8 +48,9 @@ impl Policy {
         if let Some((place, key)) = self.rules.iter().find_map(|rule| rule.on_device) {
             return refused(place, key);
         }
-        match self.links.values().map(|link| link.place).min() {
-            Some(place) => refused(place, "link"),
+        let mut links = self.links.values();
+        match links.find_map(LinkPolicy::not_applied) {
+            Some((place, key)) => refused(place, key),
             None => Ok(()),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
+use mpbond_price::Radio;
 
 use crate::cap::Cap;
 use crate::mode::Mode;
@@ -29,7 +30,7 @@ pub struct Policy {
 }
 
 /// Policy of an own link, or of a helper.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkPolicy {
     pub(crate) place: Place,
     /// Cost; unless given, a metered link costs 1 and another one nothing.
@@ -40,12 +41,24 @@ pub struct LinkPolicy {
     pub cap: Option<Cap>,
     /// Level of its device's battery in percent, below which it is not used.
     pub battery_floor: Option<u8>,
+    /// Its radio, by whose energy a helper is woken or not.
+    pub radio: Option<&'static Radio>,
 }
 
 impl Policy {
     /// The policy of a link, if the file has one.
     pub fn link(&self, name: &str) -> Option<&LinkPolicy> {
         self.links.get(name)
+    }
+
+    /// Radio of a link, if the file names one.
+    pub fn radio(&self, link: &str) -> Option<&'static Radio> {
+        self.links.get(link)?.radio
+    }
+
+    /// Whether the file names the radio of a link.
+    pub fn has_radios(&self) -> bool {
+        self.links.values().any(|link| link.radio.is_some())
     }
 
     /// Number of rules.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mpbond_price::RadioCost;
 use mpbond_units::Timestamp;
 
 use crate::account::{Account, Summary};
@@ -19,63 +20,25 @@ const EVERY: Duration = Duration::from_millis(1);
 /// Bytes of a packet: 12 Mbit/s at that interval.
 const PACKET: u32 = 1_500;
 
-/// A radio's energy in a few numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RadioCost {
-    /// Time until a sleeping radio carries data.
-    pub promotion: Duration,
-    /// Energy of that, in J.
-    pub promotion_joules: f64,
-    /// Power while data passes, without the part that grows with the rate, in W.
-    pub active_watts: f64,
-    /// Energy of a bit besides, in J.
-    pub joules_per_bit: f64,
-    /// Time from the last packet until the radio sleeps, where the tail has one power. A tail whose
-    /// power falls counts as an even one with the same energy, spent at the same mean time: the
-    /// 15.0 s of `5g-sa-2020`, of which 4.8 are in `RRC_INACTIVE`, count as 10.9.
-    pub tail: Duration,
-    /// Energy of a whole tail, in J.
-    pub tail_joules: f64,
-}
-
-impl RadioCost {
-    /// Figures of a radio that carries data in one direction, taken from its state machine: of a
-    /// lone packet, and of a transfer at 12 Mbit/s.
-    pub fn of(profile: &RadioProfile, direction: Direction) -> Self {
-        let (mut lone, mut transfer) = (Account::default(), Account::default());
-        let mut spans = Vec::new();
-        run(profile, direction, 1, (&mut lone, &mut spans));
-        run(profile, direction, TRANSFER_PACKETS, &mut transfer);
-        let (lone, transfer) = (lone.summary(), transfer.summary());
-        let active = phase(&transfer, Phase::Transfer);
-        let bits = (transfer.up_bytes + transfer.down_bytes) as f64 * 8.0;
-        let promotion = phase(&lone, Phase::Promotion);
-        let tail = phase(&lone, Phase::Tail);
-        Self {
-            promotion: Duration::from_secs_f64(promotion.0),
-            promotion_joules: promotion.1,
-            active_watts: (active.1 - transfer.bits_joules) / active.0.max(f64::MIN_POSITIVE),
-            joules_per_bit: transfer.bits_joules / bits,
-            tail: even_tail(&spans),
-            tail_joules: tail.1,
-        }
-    }
-
-    /// Energy of one more activity of a radio whose last packet passed `quiet` ago, beyond that of
-    /// the activity itself, in J: its tail begins anew, and a radio that sleeps has a promotion.
-    pub fn wake_joules(&self, quiet: Duration) -> f64 {
-        if quiet >= self.tail {
-            return self.promotion_joules + self.tail_joules;
-        }
-        self.tail_joules * quiet.as_secs_f64() / self.tail.as_secs_f64()
-    }
-
-    /// Time until it carries data, if its last packet passed `quiet` ago.
-    pub fn wake_time(&self, quiet: Duration) -> Duration {
-        match quiet >= self.tail {
-            true => self.promotion,
-            false => Duration::ZERO,
-        }
+/// Figures of a radio that carries data in one direction, taken from its state machine: of a
+/// lone packet, and of a transfer at 12 Mbit/s.
+pub fn radio_cost(profile: &RadioProfile, direction: Direction) -> RadioCost {
+    let (mut lone, mut transfer) = (Account::default(), Account::default());
+    let mut spans = Vec::new();
+    run(profile, direction, 1, (&mut lone, &mut spans));
+    run(profile, direction, TRANSFER_PACKETS, &mut transfer);
+    let (lone, transfer) = (lone.summary(), transfer.summary());
+    let active = phase(&transfer, Phase::Transfer);
+    let bits = (transfer.up_bytes + transfer.down_bytes) as f64 * 8.0;
+    let promotion = phase(&lone, Phase::Promotion);
+    let tail = phase(&lone, Phase::Tail);
+    RadioCost {
+        promotion: Duration::from_secs_f64(promotion.0),
+        promotion_joules: promotion.1,
+        active_watts: (active.1 - transfer.bits_joules) / active.0.max(f64::MIN_POSITIVE),
+        joules_per_bit: transfer.bits_joules / bits,
+        tail: even_tail(&spans),
+        tail_joules: tail.1,
     }
 }
 
@@ -119,7 +82,7 @@ mod tests {
 
     fn cost(profile: &str, direction: Direction) -> RadioCost {
         let profiles = Profiles::shipped().unwrap();
-        RadioCost::of(profiles.radio(profile).unwrap(), direction)
+        radio_cost(profiles.radio(profile).unwrap(), direction)
     }
 
     fn near(value: f64, expected: f64) {
@@ -151,7 +114,7 @@ mod tests {
         let profiles = Profiles::shipped().unwrap();
         for name in ["lte-2012", "lte-2020-tmobile", "5g-lb-2020", "5g-sa-2020"] {
             let profile = profiles.radio(name).unwrap();
-            let cost = RadioCost::of(profile, Direction::Down);
+            let cost = radio_cost(profile, Direction::Down);
             for quiet_s in [1, 3, 5, 9, 12, 30] {
                 let quiet = Duration::from_secs(quiet_s);
                 let joules = |second: bool| {

@@ -17,8 +17,9 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("manager", &["session", "units"]),
     ("l2", &["units"]),
     ("toml-text", &["units"]),
-    ("policy", &["toml-text", "units"]),
-    ("radio", &["plot", "units"]),
+    ("price", &["units"]),
+    ("policy", &["price", "toml-text", "units"]),
+    ("radio", &["plot", "price", "units"]),
     (
         "sim",
         &["manager", "radio", "session", "statistics", "units"],
@@ -33,6 +34,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &[
             "capture",
             "plot",
+            "price",
             "probe",
             "radio",
             "sim",
@@ -52,6 +54,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "manager",
             "net",
             "policy",
+            "price",
             "session",
             "toml-text",
             "units",
@@ -93,7 +96,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const PROGRAMS: [&str; 3] = ["mpbond", "console", "lab-cli"];
 
 /// No clock, no sockets, no async runtime.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "units",
     "plot",
     "statistics",
@@ -102,6 +105,7 @@ const PURE: [&str; 12] = [
     "l2",
     "toml-text",
     "policy",
+    "price",
     "radio",
     "sim",
     "capture",

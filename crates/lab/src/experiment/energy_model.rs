@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mpbond_radio::EnergyMode;
+use mpbond_price::EnergyMode;
 use serde::Deserialize;
 use toml::Spanned;
 

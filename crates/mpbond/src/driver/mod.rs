@@ -41,8 +41,8 @@ use bytes::{Bytes, BytesMut};
 use mpbond_net::DeviceId;
 use mpbond_net::tls::{Label, TlsStream};
 use mpbond_session::{
-    CloseCode, Destination, EXPORTER, FarReport, Hello, OpenError, ResetCode, Role, Session,
-    StreamClass, StreamId, SubflowError, SubflowId, SubflowSetup,
+    CloseCode, Destination, EXPORTER, FarReport, Hello, LeastBurst, OpenError, ResetCode, Role,
+    Session, StreamClass, StreamId, SubflowError, SubflowId, SubflowSetup,
 };
 use mpbond_units::Timestamp;
 use tokio::sync::mpsc;
@@ -338,6 +338,11 @@ impl Driver {
                 inner.session.handle_helper_downlink(now, id, since);
             }
         });
+    }
+
+    /// Bursts up to the proxy and down from it for which a helper's radio is woken.
+    pub fn set_least_bursts(&self, id: SubflowId, [up, down]: [LeastBurst; 2]) {
+        self.with(|inner| inner.session.set_least_bursts(id, up, down));
     }
 
     /// Closes a subflow's connection, though both ends may take it for intact.

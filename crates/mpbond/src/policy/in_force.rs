@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpbond_policy::{Class, Decision, Device, Flow, Origin, Policy, Verdict};
+use mpbond_policy::{Class, Decision, Device, Flow, Mode, Origin, Policy, Verdict};
+use mpbond_price::{EnergyMode, Radio};
 
 use super::facts::claim;
 use crate::status::RuleStatus;
@@ -53,6 +54,22 @@ impl InForce {
     /// Whether a rule needs the control group of a flow.
     pub const fn depends_on_cgroups(&self) -> bool {
         self.depends_on_cgroups
+    }
+
+    /// Radio of a link, if the policy names one.
+    pub fn radio(&self, link: &str) -> Option<&'static Radio> {
+        self.policy.radio(link)
+    }
+
+    /// Joules that a second is worth, if the policy names radios.
+    pub fn joules_per_second(&self) -> Option<f64> {
+        let mode = match self.policy.mode {
+            Mode::Fastest => EnergyMode::Fastest,
+            Mode::Balanced => EnergyMode::Balanced,
+            Mode::Saver => EnergyMode::Saver,
+        };
+        let has_radios = self.policy.has_radios();
+        has_radios.then(|| mode.joules_per_second())
     }
 
     /// Decides about a flow.

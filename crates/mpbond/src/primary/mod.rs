@@ -26,6 +26,8 @@ mod link_events;
 mod links;
 mod local_names;
 mod modes;
+mod price_watch;
+mod prices;
 mod proxy_addresses;
 mod reach;
 mod reached;

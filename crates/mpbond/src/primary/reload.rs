@@ -18,6 +18,11 @@ impl Primary {
         }
         let rules = in_force(config, self.policy.borrow().as_deref());
         self.policy.replace(rules);
+        self.apply_prices();
+        let driver = self.driver.borrow().clone();
+        if let Some(driver) = driver {
+            self.watch_prices(&driver);
+        }
         let before = self.on_proxy_loss.replace(config.on_proxy_loss);
         if config.on_proxy_loss != before {
             if config.on_proxy_loss == OnProxyLoss::Fail {

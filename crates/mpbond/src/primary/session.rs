@@ -38,6 +38,7 @@ pub(super) async fn run(primary: Rc<Primary>) {
             seat.logging(&lines),
         );
         primary.driver.replace(Some(driver.clone()));
+        primary.prices.forget_subflows();
         primary.manage(Manager::handle_session_opened);
         let retires = attend(&primary, &driver, &mut notices).await;
         primary.driver.replace(None);
@@ -68,6 +69,7 @@ async fn attend(
             Notice::StreamsAllowed => primary.tell_waiting(driver),
             Notice::SubflowUp(id) => {
                 primary.manage_with_facts(|m, now| m.handle_subflow_up(now, id));
+                primary.apply_prices();
             }
             Notice::SubflowCut(id, octets) => {
                 primary.manage(|m, now| m.handle_subflow_cut(now, id, octets));
@@ -76,7 +78,10 @@ async fn attend(
                 let quiet = driver.inspect(|session, clock, _| session.quiet_for(clock.now()));
                 primary.manage(|m, now| m.handle_subflow_closed(now, id, quiet));
             }
-            Notice::Moving => primary.manage(Manager::handle_moving),
+            Notice::Moving => {
+                primary.manage(Manager::handle_moving);
+                primary.watch_prices(driver);
+            }
             Notice::Silent(id) => {
                 primary.note_silent(id);
                 primary.manage_with_facts(|_, _| ());

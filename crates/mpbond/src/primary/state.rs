@@ -16,7 +16,7 @@ use mpbond_net::identity::Identity;
 use mpbond_net::pipe::{PipeAddress, PipeStream, UnixPipe};
 use mpbond_net::resolve::Resolver;
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
-use mpbond_session::{SessionConfig, StreamId};
+use mpbond_session::{SessionConfig, StreamId, SubflowStats};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
@@ -29,6 +29,7 @@ use super::handles::{Control, Rescuable};
 use super::identity::Owners;
 use super::links::{LinkConfig, Links, LinksUp};
 use super::modes::Modes;
+use super::prices::Prices;
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
 use crate::api::Events;
@@ -93,6 +94,8 @@ pub(super) struct Primary {
     pub(super) policy_source: RefCell<Option<PolicySource>>,
     /// Rules for new connections, if there is a policy.
     pub(super) policy: RefCell<Option<Rc<InForce>>>,
+    /// Prices of helpers.
+    pub(super) prices: Prices,
     /// Control groups of programs.
     pub(super) cgroups: Cgroups,
     /// Clients that are being told that there is no room for them.
@@ -151,6 +154,7 @@ impl Primary {
             off: RefCell::default(),
             policy_source: RefCell::new(config.policy.clone()),
             policy: RefCell::new(in_force(&config, None)),
+            prices: Prices::default(),
             cgroups: Cgroups::mounted(),
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),
@@ -257,15 +261,15 @@ impl Primary {
     }
 
     /// State of the session's subflows now.
-    pub(super) fn subflow_facts(&self) -> Vec<SubflowFacts> {
+    pub(super) fn subflows(&self) -> Vec<SubflowStats> {
         let driver = self.driver.borrow();
-        let facts = |driver: &Driver| {
-            driver.inspect(|session, clock, _| {
-                let subflows = session.subflows(clock.now());
-                subflows.iter().map(SubflowFacts::from).collect()
-            })
-        };
-        driver.as_ref().map(facts).unwrap_or_default()
+        let stats = |driver: &Driver| driver.inspect(|s, clock, _| s.subflows(clock.now()));
+        driver.as_ref().map(stats).unwrap_or_default()
+    }
+
+    /// The same for the manager.
+    pub(super) fn subflow_facts(&self) -> Vec<SubflowFacts> {
+        self.subflows().iter().map(SubflowFacts::from).collect()
     }
 
     /// Privileges that it goes on needing.

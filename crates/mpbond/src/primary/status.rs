@@ -45,6 +45,7 @@ impl Primary {
     pub(super) fn link_status(&self) -> Vec<LinkStatus> {
         let manager = self.manager.borrow();
         let links = self.links.borrow().all();
+        let subflows = self.subflows();
         let status = |(id, link): (LinkId, Rc<LinkConfig>)| {
             let (state, error) = match manager.link(id)? {
                 LinkState::Up => ("up", None),
@@ -58,6 +59,7 @@ impl Primary {
                 max_segment_bytes: manager.max_segment_bytes(id),
                 state: problem.as_ref().map_or(state, |_| "down").to_owned(),
                 error: problem.or(error.map(str::to_owned)),
+                energy: self.energy_of(link.name(), &subflows),
             })
         };
         let off = self.off.borrow();

@@ -49,6 +49,7 @@ mod policy_intercepted;
 mod policy_reload;
 mod policy_rules;
 mod portal;
+mod price;
 mod proxy_addresses;
 mod proxy_names;
 mod reasons;

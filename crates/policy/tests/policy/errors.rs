@@ -265,6 +265,11 @@ fn errors_of_links_caps_and_the_policy_itself() {
             "3: link.battery_floor: 20 is not a whole percentage",
         ),
         (
+            link("radio = \"lte\""),
+            "3: link.radio: \"lte\" is not the name of a radio, such as \"lte-2020-tmobile\"; radios \
+             are wifi-s4, umts-2012, ",
+        ),
+        (
             link("cap = { bytes = 0, zone = \"UTC\" }"),
             "3: link.cap: a cap of 0 allows nothing",
         ),
@@ -537,7 +542,11 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
         ),
         (
             "\n\n[[link]]\nname = \"wifi\"\ncost = 1\n".to_owned(),
-            "3: link",
+            "3: link.cost",
+        ),
+        (
+            "[[link]]\nname = \"wifi\"\nradio = \"wifi-s4\"\nmetered = true\n".to_owned(),
+            "1: link.metered",
         ),
     ] {
         let error = policy(&text).check_in_force().expect_err(&text).to_string();
@@ -547,6 +556,7 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
     for text in [
         "[policy]\nzone = \"UTC\"\ndefault = \"direct\"\n".to_owned(),
         "[policy]\ndefault = { class = \"bulk\", paths = \"all\" }\n".to_owned(),
+        "[policy]\nmode = \"saver\"\n[[link]]\nname = \"phone\"\nradio = \"lte-2012\"\n".to_owned(),
         set("\"refuse\""),
         set("{ class = \"realtime\", priority = 0, delay = \"0s\" }"),
         set("{ metered = \"allowed\", roaming = \"allowed\", multipath = \"aggregate\" }"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mpbond_radio::EnergyMode;
+use mpbond_price::EnergyMode;
 
 use super::{of, run};
 use crate::experiment::Experiment;

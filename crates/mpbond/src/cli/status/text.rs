@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
-use mpbond::status::{LinkStatus, RelayStatus, RuleStatus, SessionStatus, Status, TransferStatus};
+use mpbond::status::{
+    LinkEnergy, LinkStatus, RelayStatus, RuleStatus, SessionStatus, Status, TransferStatus,
+};
 use mpbond_session::StreamClass;
 use mpbond_units::human;
 
@@ -157,10 +159,30 @@ fn links(text: &mut String, links: &[LinkStatus]) {
             let why = format!("  {name}: segments of {octets} octets: large packets do not pass");
             text.push_str(&wrapped(&why, 4));
         }
+        if let Some(energy) = &link.energy {
+            let about = format!("  {}: {}", link.name, energy_text(energy));
+            text.push_str(&wrapped(&about, 4));
+        }
         if let Some(error) = &link.error {
             text.push_str(&wrapped(&format!("  {}: {error}", link.name), 4));
         }
     }
+}
+
+/// Energy of a link, and for what it is woken.
+fn energy_text(energy: &LinkEnergy) -> String {
+    let spent = format!("about {:.1} J of {}", energy.joules, energy.radio);
+    let Some(woken) = energy.woken_for else {
+        return spent;
+    };
+    let of = |kind: &str, bytes: Option<u64>| match bytes {
+        Some(0) => format!("all {kind}"),
+        Some(bytes) => format!("{kind} from {} on", human::bytes(bytes)),
+        None => format!("no {kind}"),
+    };
+    let down = of("downloads", woken.download_bytes);
+    let up = of("uploads", woken.upload_bytes);
+    format!("{spent}; woken for {down}, for {up}")
 }
 
 fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>) {
@@ -372,7 +394,7 @@ fn transfers(text: &mut String, transfers: &[TransferStatus]) {
 mod tests {
     use super::*;
     use anstream::adapter::strip_str;
-    use mpbond::status::{BudgetStatus, ShareStatus, SubflowStatus};
+    use mpbond::status::{BudgetStatus, ShareStatus, SubflowStatus, WokenFor};
 
     fn primary(bytes_in: u64, uptime_s: f64) -> Status {
         Status {
@@ -480,6 +502,34 @@ transfers
   no.such.name:80      0 B  0 B  500 ms  name not found
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn joules_and_sizes_are_shown_with_the_link() {
+        let energy = |woken_for| LinkEnergy {
+            radio: "lte-2012".into(),
+            joules: 25.31,
+            woken_for,
+        };
+        let mut now = primary(0, 1.0);
+        now.links[0].energy = Some(energy(None));
+        now.links.push(LinkStatus {
+            name: "phone".into(),
+            energy: Some(energy(Some(WokenFor {
+                download_bytes: Some(2_540_000),
+                upload_bytes: None,
+            }))),
+            ..LinkStatus::default()
+        });
+        let text = plain(&now, None);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let text = words.join(" ");
+        for line in [
+            "lte: about 25.3 J of lte-2012 phone:",
+            "phone: about 25.3 J of lte-2012; woken for downloads from 2.54 MB on, for no uploads",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! Rate of a link in one direction.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mpbond_units::BitRate;
+
+/// Samples that are kept: some seconds in which bytes moved.
+const KEPT: usize = 25;
+
+/// Bytes of a sample that says something of the link: fewer are a message, or an acknowledgement.
+const LEAST_BYTES: u64 = 4 << 10;
+
+/// Rate of a link in one direction, from samples while bytes move.
+#[derive(Debug, Default)]
+pub(super) struct Rate(VecDeque<f64>);
+
+impl Rate {
+    /// So many bytes moved in this time.
+    pub(super) fn sample(&mut self, bytes: u64, time: Duration) {
+        if bytes < LEAST_BYTES || time.is_zero() {
+            return;
+        }
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(bytes as f64 * 8.0 / time.as_secs_f64());
+    }
+
+    /// The highest sample but one: most are of an application that had less to send, and the
+    /// highest may have bytes that had waited for lost ones.
+    pub(super) fn known(&self) -> Option<BitRate> {
+        let (mut first, mut second) = (0.0, 0.0);
+        for sample in &self.0 {
+            if *sample > first {
+                (first, second) = (*sample, first);
+            } else if *sample > second {
+                second = *sample;
+            }
+        }
+        let rate = if self.0.len() > 1 { second } else { first };
+        (rate > 0.0).then(|| BitRate::from_bps(rate as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Duration = Duration::from_millis(200);
+
+    #[test]
+    fn a_rate_is_the_second_highest_sample_of_the_last_25() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.known(), None);
+        rate.sample(LEAST_BYTES - 1, TIME);
+        assert_eq!(rate.known(), None);
+        // 1 Mbit/s.
+        rate.sample(25_000, TIME);
+        assert_eq!(rate.known(), Some(BitRate::from_mbps(1.0)));
+        for bytes in [50_000, 500_000, 75_000, 10_000] {
+            rate.sample(bytes, TIME);
+        }
+        assert_eq!(rate.known(), Some(BitRate::from_mbps(3.0)));
+        for _ in 0..KEPT {
+            rate.sample(12_500, TIME);
+        }
+        assert_eq!(rate.known(), Some(BitRate::from_mbps(0.5)));
+    }
+}

@@ -1,0 +1,26 @@
+//! What a primary knows for the prices of helpers.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use mpbond_session::{LeastBurst, SubflowId};
+
+use crate::driver::Handle;
+use crate::pricing::Meter;
+
+/// Prices of helpers. For use on one thread.
+#[derive(Default)]
+pub(super) struct Prices {
+    pub(super) meter: RefCell<Meter>,
+    /// Sizes in force for subflows of the session in use, up and down.
+    pub(super) in_force: RefCell<HashMap<SubflowId, [LeastBurst; 2]>>,
+    /// The session that is looked at.
+    pub(super) watched: RefCell<Option<Handle>>,
+}
+
+impl Prices {
+    /// The session is another one.
+    pub(super) fn forget_subflows(&self) {
+        self.in_force.borrow_mut().clear();
+    }
+}

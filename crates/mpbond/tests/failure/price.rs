@@ -1,0 +1,71 @@
+//! Price of a helper, with real daemons: it is woken for what is worth its joules.
+
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+
+use crate::api::{ask_with, got};
+use crate::daemons::{Bond, Ways, is_pattern, origin, until};
+
+const RADIOS: &str = "[[link]]\nname = \"own\"\nradio = \"lte-2012\"\n\
+                      [[link]]\nname = \"helper\"\nradio = \"lte-2012\"\n";
+
+/// Bytes that a link has brought.
+fn brought(bond: &Bond, link: &str) -> u64 {
+    let status = bond.status("primary").unwrap();
+    let path = status.paths.iter().find(|path| path.name == link);
+    path.map_or(0, |path| path.bytes_in)
+}
+
+/// The bytes of a download that the helper brought.
+fn download(bond: &Bond, origin: SocketAddr, size: u32) -> u64 {
+    let before = brought(bond, "helper");
+    let mut stream = bond.connect(origin).unwrap();
+    stream.write_all(&size.to_be_bytes()).unwrap();
+    let mut all = vec![0; size as usize];
+    stream.read_exact(&mut all).unwrap();
+    assert!(is_pattern(0, &all), "no byte is lost");
+    brought(bond, "helper") - before
+}
+
+fn put(bond: &Bond, mode: &str) {
+    let policy = format!("[policy]\nmode = \"{mode}\"\n{RADIOS}");
+    let answer = ask_with(bond, "PUT /v1/policy", "If-Match: *\r\n", &policy);
+    assert_eq!(answer.code, 200, "{answer:?}");
+}
+
+#[test]
+fn a_saver_leaves_the_helper_asleep_once_the_rates_are_known_and_fastest_uses_it() {
+    let origin = origin();
+    // On loopback, the scheduler by default would leave all to the own path.
+    let bond = Bond::new(Ways::Both, "", "scheduler = \"round-robin\"");
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    put(&bond, "saver");
+    // Nothing is known of the links yet: the helper is used until it is measured.
+    let size = 8_000_000;
+    assert!(download(&bond, origin, size) > 0);
+    let energy = |link: &str| got(&bond, &format!("GET /v1/links/{link}"), "")["energy"].clone();
+    until("the rates are known", || {
+        energy("helper")["woken_for"]["download_bytes"].is_null()
+            && !energy("helper")["woken_for"].is_null()
+    });
+    // Own link and helper are about as fast, so that the helper costs joules for any transfer.
+    assert_eq!(download(&bond, origin, size), 0);
+    let (own, helper) = (energy("own"), energy("helper"));
+    // Promotions and tails of each, and activity of the own radio.
+    let joules = |energy: &serde_json::Value| energy["joules"].as_f64().unwrap();
+    assert!(
+        joules(&own) > 12.0 && joules(&helper) > 12.0,
+        "{own} {helper}"
+    );
+    assert!(own["woken_for"].is_null() && own["radio"] == "lte-2012");
+
+    put(&bond, "fastest");
+    assert_eq!(energy("helper")["woken_for"]["download_bytes"], 0);
+    assert!(download(&bond, origin, size) > u64::from(size) / 4);
+    // Without radios there is no price.
+    let answer = ask_with(&bond, "PUT /v1/policy", "If-Match: *\r\n", "");
+    assert_eq!(answer.code, 200, "{answer:?}");
+    assert!(energy("helper").is_null());
+    assert!(download(&bond, origin, size) > u64::from(size) / 4);
+}
