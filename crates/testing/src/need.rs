@@ -44,6 +44,8 @@ pub enum Need {
     Man,
     /// The program `python3`.
     Python,
+    /// The program `node`.
+    Node,
     /// The time zones of the system.
     Zones,
     /// A machine with time left for links that are played in real time.
@@ -51,7 +53,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -69,6 +71,7 @@ impl Need {
         Self::Promtool,
         Self::Man,
         Self::Python,
+        Self::Node,
         Self::Zones,
         Self::Idle,
     ];
@@ -93,6 +96,7 @@ impl Need {
             Self::Promtool => "promtool",
             Self::Man => "man",
             Self::Python => "python",
+            Self::Node => "node",
             Self::Zones => "zones",
             Self::Idle => "idle",
         }

@@ -193,16 +193,26 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
     }
 }
 
-#[test]
-fn the_client_for_python_works() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        return Need::Python.is_missing("python3 is not installed");
-    }
+/// Runs a program that uses a client, with the API's socket and the destination of two connections,
+/// beside a bond of an own path and a helper.
+fn run_client(program: &mut Command) {
     let origin = origin();
     let bond = Bond::new(Ways::Both, "", "");
     let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
     bond.joined(2);
     let _open = [bond.connect(origin).unwrap(), bond.connect(origin).unwrap()];
+    program
+        .arg(bond.file("primary.api"))
+        .arg(origin.to_string());
+    let done = Outcome::from(program.output().unwrap());
+    assert_eq!(done.code, 0, "{}", done.stderr);
+}
+
+#[test]
+fn the_client_for_python_works() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return Need::Python.is_missing("python3 is not installed");
+    }
     let script = r#"
 import sys
 import mpbond
@@ -234,13 +244,80 @@ for event in client.events(since=0, timeout=10):
         break
 assert kinds[2:] == ["policy.changed", "link.down"], kinds
 "#;
-    let done = Command::new("python3")
-        .args(["-c", script])
-        .arg(bond.file("primary.api"))
-        .arg(origin.to_string())
-        .env("PYTHONPATH", document("clients/python"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .output();
-    let done = Outcome::from(done.unwrap());
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    let mut python = Command::new("python3");
+    python.args(["-c", script]);
+    python.env("PYTHONPATH", document("clients/python"));
+    run_client(python.env("PYTHONDONTWRITEBYTECODE", "1"));
+}
+
+#[test]
+fn the_client_for_node_works() {
+    if Command::new("node").arg("--version").output().is_err() {
+        return Need::Node.is_missing("node is not installed");
+    }
+    let script = r#"
+import assert from "node:assert/strict";
+const { ApiError, Client } = await import(process.env.CLIENT);
+
+const [path, destination] = process.argv.slice(1);
+const client = new Client(path);
+assert.equal((await client.status()).role, "primary");
+const destinations = [];
+for await (const stream of client.streams(1)) destinations.push(stream.destination);
+assert.deepEqual(destinations, [destination, destination]);
+const names = (await client.links()).map((link) => link.name).sort();
+assert.deepEqual(names, ["helper", "own"]);
+const { text, tag } = await client.policy();
+assert.equal(text, "");
+const wrong = '[[rule]]\nname = "x"\nport = 0\nset = "refuse"\n';
+assert.equal((await client.checkPolicy(wrong))[0].line, 3);
+const refused = await client.putPolicy(wrong, tag).catch((e) => e);
+assert.ok(refused instanceof ApiError, String(refused));
+assert.deepEqual([refused.status, refused.place.line], [422, 3]);
+const right = wrong.replace("0", "25");
+const after = await client.putPolicy(right, tag);
+assert.deepEqual(await client.policy(), { text: right, tag: after });
+assert.equal((await client.explain({ port: 25 })).action, "refuse");
+assert.equal((await client.setMode("own", "off")).mode, "off");
+assert.equal((await client.link("own")).state, "off");
+const kinds = [];
+for await (const event of client.events({ since: 0, timeoutMs: 10_000 })) {
+  assert.equal(event.id, kinds.push(event.type));
+  if (kinds.length === 4) break;
+}
+assert.deepEqual(kinds.slice(2), ["policy.changed", "link.down"]);
+const none = await client.events({ timeoutMs: 50 }).next().catch((e) => e);
+assert.match(String(none), /nothing came for 50 ms/);
+"#;
+    let mut node = Command::new("node");
+    node.args(["--input-type=module", "-e", script]);
+    run_client(node.env("CLIENT", document("clients/typescript/mpbond.mjs")));
+}
+
+/// The types for TypeScript have the fields of the schema.
+#[test]
+fn types_for_typescript_have_all_fields_of_the_schema() {
+    let types = read("clients/typescript/mpbond.d.mts");
+    let document: Value = serde_json::from_str(&read("docs/openapi.json")).unwrap();
+    let schemas = &document["components"]["schemas"];
+    for name in ["Link", "Stream", "Fact", "Question"] {
+        let (_, rest) = types.split_once(&format!("interface {name} {{\n")).unwrap();
+        let (fields, _) = rest.split_once("\n}").unwrap();
+        let required = schemas[name]["required"].as_array().unwrap();
+        let wanted = schemas[name]["properties"].as_object().unwrap().keys();
+        let wanted: Vec<String> = wanted
+            .map(|field| match required.iter().any(|r| r == field) {
+                true => format!("{field}:"),
+                false => format!("{field}?:"),
+            })
+            .collect();
+        let ours = fields
+            .lines()
+            .filter_map(|line| line.split_whitespace().next());
+        let mut ours: Vec<&str> = ours.collect();
+        ours.sort_unstable();
+        let mut wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+        wanted.sort_unstable();
+        assert_eq!(ours, wanted, "{name}");
+    }
 }

@@ -1,0 +1,103 @@
+// Types of mpbond.mjs. docs/openapi.json has all fields.
+
+export const DEFAULT_SOCKET: string;
+
+/** A place in the body of a request; both begin with 1. */
+export interface Place {
+  line: number;
+  column: number;
+}
+
+/** A request that was refused. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly reason: string;
+  readonly place?: Place;
+}
+
+export type Mode = "bonded" | "standby" | "off";
+
+/** Energy of a link whose radio the policy names. */
+export interface Energy {
+  radio: string;
+  joules: number;
+  /** Least bytes of transfers for which a helper is woken; null: for none. */
+  woken_for?: { download_bytes: number | null; upload_bytes: number | null };
+}
+
+export interface Link {
+  name: string;
+  kind: "path" | "helper";
+  state: "connecting" | "up" | "waiting" | "down" | "off";
+  mode: Mode;
+  max_segment_bytes?: number;
+  error?: string;
+  energy?: Energy;
+}
+
+export interface Fact {
+  name: string;
+  value: string | null;
+  certainty: "known" | "guessed" | "unknown";
+  origin: string;
+}
+
+export interface Stream {
+  id: number;
+  session: string;
+  stream: number;
+  destination: string;
+  class: string;
+  rule: string | null;
+  opened_s: number;
+  bytes_in: number;
+  bytes_out: number;
+  links: { name: string; bytes_in: number; bytes_out: number }[];
+  application: Fact[];
+}
+
+/** Facts of a connection; those that are left out are unknown. */
+export interface Question {
+  port: number;
+  domain?: string;
+  ip?: string;
+  app?: string;
+  uid?: number;
+  cgroup?: string;
+  dscp?: number;
+  source?: string;
+}
+
+export type EventType =
+  | "link.up"
+  | "link.down"
+  | "link.suspect"
+  | "helper.joined"
+  | "helper.left"
+  | "outage.begin"
+  | "outage.end"
+  | "policy.changed";
+
+/** An event, or the number of those that are no longer there. */
+export type Event =
+  | { id: number; at_s: number; type: EventType; link?: string; reason?: string }
+  | { lost: number };
+
+/** A primary, by the socket of its API. */
+export class Client {
+  constructor(path?: string, timeoutMs?: number);
+  status(): Promise<Record<string, unknown>>;
+  streams(page?: number): AsyncGenerator<Stream>;
+  links(): Promise<Link[]>;
+  link(name: string): Promise<Link>;
+  setMode(name: string, mode: Mode): Promise<Link>;
+  policy(): Promise<{ text: string; tag: string }>;
+  checkPolicy(text: string): Promise<{ error: string; line?: number; column?: number }[]>;
+  putPolicy(text: string, tag: string): Promise<string>;
+  explain(facts: Question): Promise<Record<string, unknown>>;
+  events(options?: {
+    since?: number;
+    timeoutMs?: number;
+    signal?: AbortSignal;
+  }): AsyncGenerator<Event>;
+}
