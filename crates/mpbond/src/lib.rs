@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod api;
 pub mod checks;
 pub mod config;
 pub mod discovery;
@@ -29,7 +30,6 @@ pub mod uplinks;
 
 mod addresses;
 mod admission;
-mod api;
 mod descriptors;
 mod heap;
 mod http;

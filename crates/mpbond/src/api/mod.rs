@@ -11,4 +11,5 @@ mod socket;
 pub(crate) use events::{Event, Events};
 pub(crate) use failure::{Failure, json};
 pub(crate) use request::{Query, percent_decoded, text_of, value_of};
-pub(crate) use socket::{listen, path_beside, serve};
+pub use socket::path_beside;
+pub(crate) use socket::{listen, serve};

@@ -32,7 +32,7 @@ const MAX_STRANGERS: usize = 64;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The socket beside a status socket: `primary.api` for `primary.sock`.
-pub(crate) fn path_beside(status_socket: &Path) -> PathBuf {
+pub fn path_beside(status_socket: &Path) -> PathBuf {
     let is_sock = status_socket.extension().is_some_and(|e| e == "sock");
     let name = match is_sock {
         true => status_socket.file_stem(),

@@ -8,6 +8,7 @@ mod enrol;
 mod hints;
 mod id;
 mod kill_switch;
+mod on;
 mod pair;
 mod policy;
 mod reload;
@@ -81,6 +82,7 @@ enum Command {
     Proxy(daemon::ProxyArgs),
     Status(status::StatusArgs),
     Reload(reload::ReloadArgs),
+    On(on::OnArgs),
     Doctor(doctor::DoctorArgs),
     Speed(speed::SpeedArgs),
     Id(id::IdArgs),
@@ -131,6 +133,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Proxy(args) => args.run(),
         Command::Status(args) => args.run(),
         Command::Reload(args) => args.run(),
+        Command::On(args) => args.run(),
         Command::Doctor(args) => args.run(),
         Command::Speed(args) => args.run(),
         Command::Id(args) => args.run(),

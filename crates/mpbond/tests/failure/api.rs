@@ -1,7 +1,9 @@
 //! The API: its resources at a primary that runs.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -307,4 +309,40 @@ fn an_upgrade_keeps_the_socket_and_ends_the_listeners() {
     assert!(ended.is_ok() || rest.is_empty(), "{ended:?}");
     drop(first);
     assert_eq!(got(&bond, "GET /v1/status", "")["process"], now);
+}
+
+#[test]
+fn programs_are_run_on_events_of_a_primary_and_of_the_one_after_it() {
+    let bond = Bond::new(Ways::Both, "", "");
+    let folder = bond.file("on.d");
+    std::fs::create_dir(&folder).unwrap();
+    let to = bond.file("events");
+    let text = format!("#!/bin/sh\necho $1 $2 >>{}\n", to.display());
+    let program = folder.join("10-write");
+    std::fs::write(&program, text).unwrap();
+    let mode = |path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+    mode(&folder, 0o755).unwrap();
+    mode(&program, 0o755).unwrap();
+    // It waits for the primary.
+    let mut on = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["on", "--exec"])
+        .arg(&folder)
+        .arg("--config")
+        .arg(bond.file("primary.toml"))
+        .spawn()
+        .unwrap();
+    let _others = ["proxy", "helper"].map(|role| bond.start(role));
+    let times = |line: &str| {
+        let text = std::fs::read_to_string(&to).unwrap_or_default();
+        text.lines().filter(|l| *l == line).count()
+    };
+    for start in 1..=2 {
+        let mut primary = bond.start("primary");
+        until("the links are up", || {
+            times("link.up own") == start && times("helper.joined helper") == start
+        });
+        assert!(primary.stop().success());
+    }
+    on.kill().unwrap();
+    on.wait().unwrap();
 }

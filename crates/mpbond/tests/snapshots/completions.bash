@@ -55,6 +55,9 @@ _mpbond() {
             mpbond,man)
                 cmd="mpbond__subcmd__man"
                 ;;
+            mpbond,on)
+                cmd="mpbond__subcmd__on"
+                ;;
             mpbond,pair)
                 cmd="mpbond__subcmd__pair"
                 ;;
@@ -142,6 +145,9 @@ _mpbond() {
             mpbond__subcmd__help,man)
                 cmd="mpbond__subcmd__help__subcmd__man"
                 ;;
+            mpbond__subcmd__help,on)
+                cmd="mpbond__subcmd__help__subcmd__on"
+                ;;
             mpbond__subcmd__help,pair)
                 cmd="mpbond__subcmd__help__subcmd__pair"
                 ;;
@@ -227,7 +233,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload doctor speed id pair trust untrust policy kill-switch upgrade completions man console top lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -361,7 +367,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="setup primary helper proxy status reload doctor speed id pair trust untrust policy kill-switch upgrade completions man console top lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy status reload on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -543,6 +549,20 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help__subcmd__man)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__on)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -933,6 +953,36 @@ _mpbond() {
                 return 0
             fi
             case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__on)
+            opts="-c -h -V --exec --config --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --exec)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --log)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
