@@ -20,8 +20,8 @@ use programs::Folder;
 /// Each executable file in the folder is run for each event, in the order of their names, one after
 /// another, with the type of the event and the name of its link as arguments. MPBOND_EVENT,
 /// MPBOND_LINK, MPBOND_REASON and MPBOND_ID have the same and more. docs/api.md lists the events. A
-/// program that takes longer than a minute is killed. Folder and programs must belong to root, or to
-/// the user who runs this, and nobody else may be able to write to them.
+/// program that takes longer than a minute is killed. Folder and programs must belong to root, or
+/// to the user who runs this, and nobody else may be able to write to them.
 ///
 /// It waits for a primary that is not there, and runs until it is ended.
 #[derive(Debug, Args)]
