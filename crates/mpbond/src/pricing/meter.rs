@@ -12,6 +12,10 @@ use super::rate::Rate;
 /// Radio of both ends of a pipe: which one it is, nobody says.
 const OF_PIPES: &str = "wifi-s4";
 
+/// Age from which a rate is that of another time: a helper that rests is not measured, and is used
+/// once to find out what it can do now.
+const FORGET_AFTER: Duration = Duration::from_secs(3600);
+
 /// A link of which the radio is not named: its joules are not counted.
 const UNKNOWN: RadioCost = RadioCost {
     promotion: Duration::ZERO,
@@ -70,7 +74,8 @@ struct Known {
 }
 
 impl Known {
-    fn rate(&self, direction: Direction) -> Option<BitRate> {
+    fn rate(&self, now: Timestamp, direction: Direction) -> Option<BitRate> {
+        self.last.filter(|last| now.since(*last) < FORGET_AFTER)?;
         match direction {
             Direction::Down => self.down.known(),
             Direction::Up => self.up.known(),
@@ -133,27 +138,32 @@ impl Meter {
     /// measures it.
     pub(crate) fn least_bursts(
         &self,
+        now: Timestamp,
         joules_per_second: f64,
         own: &[OwnLink<'_>],
         helper: (&str, &Radio),
     ) -> [LeastBurst; 2] {
-        let of = |direction| self.least_burst(joules_per_second, own, helper, direction);
+        let of = |direction| self.least_burst((now, direction), joules_per_second, own, helper);
         let (up, down) = (of(Direction::Up), of(Direction::Down));
         [up.or(down), down.or(up)].map(|least| least.unwrap_or(UNPRICED))
     }
 
     fn least_burst(
         &self,
+        (now, direction): (Timestamp, Direction),
         joules_per_second: f64,
         own: &[OwnLink<'_>],
         (helper, of_helper): (&str, &Radio),
-        direction: Direction,
     ) -> Option<LeastBurst> {
         let cost = |radio: &Radio| match direction {
             Direction::Down => radio.down,
             Direction::Up => radio.up,
         };
-        let rate = |link: &str| self.0.get(link).and_then(|known| known.rate(direction));
+        let rate = |link: &str| {
+            self.0
+                .get(link)
+                .and_then(|known| known.rate(now, direction))
+        };
         // Of several own links, the fastest one's radio counts.
         let (mut bps, mut fastest) = (0, (BitRate::ZERO, UNKNOWN));
         for (link, radio) in own {
@@ -210,7 +220,7 @@ mod tests {
     /// Rates of the own link and over the helper, in Mbit/s down; both have this radio.
     fn meter(name: &str, own: f64, helper: f64) -> Meter {
         let mut meter = Meter::default();
-        for sample in 0..3 {
+        for sample in 0..5 {
             let now = Timestamp::ZERO + TIME * (sample + 1);
             for (link, mbps) in [("own", own), ("phone", helper)] {
                 let down = (mbps * 1e6 / 8.0 * TIME.as_secs_f64()) as u64;
@@ -222,8 +232,17 @@ mod tests {
     }
 
     fn sizes(meter: &Meter, name: &str, joules_per_second: f64) -> [LeastBurst; 2] {
+        sizes_at(
+            Timestamp::from_millis(2_000),
+            meter,
+            name,
+            joules_per_second,
+        )
+    }
+
+    fn sizes_at(now: Timestamp, meter: &Meter, name: &str, price: f64) -> [LeastBurst; 2] {
         let radio = radio(name).unwrap();
-        meter.least_bursts(joules_per_second, &[("own", Some(radio))], ("phone", radio))
+        meter.least_bursts(now, price, &[("own", Some(radio))], ("phone", radio))
     }
 
     #[test]
@@ -241,6 +260,9 @@ mod tests {
         assert!(saver.bytes > 4 * down.bytes && saver.bytes == saver.background_bytes);
         let [_, fastest] = sizes(&meter, name, f64::INFINITY);
         assert_eq!(fastest.bytes, 0);
+        // An hour later it is measured again.
+        let later = Timestamp::from_millis(1_000) + FORGET_AFTER;
+        assert_eq!(sizes_at(later, &meter, name, 2.35), [UNPRICED; 2]);
     }
 
     /// What is decided by rates that are measured up to a third too low costs at most 1.25 times

@@ -100,12 +100,15 @@ impl Primary {
         let names: Vec<String> = self.own_links();
         let own: Vec<OwnLink<'_>> = names.iter().map(|n| (&**n, self.radio(n))).collect();
         let meter = self.prices.meter.borrow();
+        let now = self.clock.now();
         for s in subflows {
             if s.helper.is_none() || s.state == SubflowState::Express {
                 continue;
             }
             let wanted = match (price, self.radio(&s.name)) {
-                (Some(price), Some(radio)) => meter.least_bursts(price, &own, (&s.name, radio)),
+                (Some(price), Some(radio)) => {
+                    meter.least_bursts(now, price, &own, (&s.name, radio))
+                }
                 _ => [UNPRICED; 2],
             };
             let before = in_force.get(&s.id).copied().unwrap_or([UNPRICED; 2]);
