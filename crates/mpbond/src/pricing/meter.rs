@@ -62,7 +62,7 @@ enum Direction {
     Up,
 }
 
-/// What is known of a link.
+/// Rates and energy of a link.
 #[derive(Debug, Default)]
 struct Known {
     down: Rate,
@@ -105,7 +105,7 @@ impl Known {
 pub(crate) struct Meter(BTreeMap<String, Known>);
 
 impl Meter {
-    /// So much moved over a link in the time that ends now.
+    /// Enters the bytes that moved over a link in the time that ends now.
     pub(crate) fn moved(
         &mut self,
         (now, time): (Timestamp, Duration),

@@ -20,7 +20,7 @@ const LEAST_BYTES: u64 = 4 << 10;
 pub(super) struct Rate(VecDeque<f64>);
 
 impl Rate {
-    /// So many bytes moved in this time.
+    /// Enters the bytes that moved in this time.
     pub(super) fn sample(&mut self, bytes: u64, time: Duration) {
         if bytes < LEAST_BYTES || time.is_zero() {
             return;

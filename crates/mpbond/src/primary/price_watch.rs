@@ -136,8 +136,9 @@ impl Primary {
     pub(super) fn energy_of(&self, link: &str, subflows: &[SubflowStats]) -> Option<LinkEnergy> {
         let radio = self.radio(link)?;
         let in_force = self.prices.in_force.borrow();
-        let of_link = subflows.iter().find(|s| s.name == link);
-        let sizes = of_link.and_then(|s| in_force.get(&s.id));
+        // An express of the same name has none.
+        let mut of_link = subflows.iter().filter(|s| s.name == link);
+        let sizes = of_link.find_map(|s| in_force.get(&s.id));
         let size = |least: &LeastBurst| (least.bytes < LeastBurst::NEVER).then_some(least.bytes);
         Some(LinkEnergy {
             radio: radio.name.to_owned(),

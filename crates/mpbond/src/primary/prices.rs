@@ -1,4 +1,4 @@
-//! What a primary knows for the prices of helpers.
+//! State of a primary's prices of helpers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
