@@ -40,15 +40,17 @@ fn assert_same(mut documented: Vec<String>, mut allowed: Vec<String>) {
 }
 
 #[test]
-fn the_first_example_is_in_force_and_the_second_is_a_policy() {
+fn the_first_example_and_that_of_energy_are_in_force_and_the_second_is_a_policy() {
     let document = document();
     let policies = examples(&document).into_iter().map(parse);
     let policies = policies.collect::<Result<Vec<_>, _>>();
-    let [first, policy] = &policies.unwrap_or_else(|e| panic!("{e}"))[..] else {
-        panic!("two examples")
+    let [first, policy, energy] = &policies.unwrap_or_else(|e| panic!("{e}"))[..] else {
+        panic!("three examples")
     };
     assert_eq!(first.rule_count(), 4);
     first.check_in_force().unwrap_or_else(|e| panic!("{e}"));
+    energy.check_in_force().unwrap_or_else(|e| panic!("{e}"));
+    assert!(energy.radio("phone").is_some() && energy.radio("tablet").is_none());
     policy.check_in_force().unwrap_err();
     assert_eq!(policy.rule_count(), 3);
     let cap = policy.link("mobile").unwrap().cap.as_ref().unwrap();
