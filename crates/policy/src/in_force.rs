@@ -45,7 +45,7 @@ impl Policy {
             }
         }
         // No daemon finds these facts out.
-        if let Some((place, key)) = self.rules.iter().find_map(|rule| rule.on_device) {
+        if let Some((place, key)) = self.rules.iter().find_map(|rule| rule.on_links) {
             return refused(place, key);
         }
         let mut links = self.links.values();

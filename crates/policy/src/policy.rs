@@ -78,6 +78,12 @@ impl Policy {
         rules.any(|rule| rule.has("app") || rule.has("cgroup"))
     }
 
+    /// Whether a rule has a condition on the level of the battery, or on its charging.
+    pub fn depends_on_batteries(&self) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.has("battery") || rule.has("charging"))
+    }
+
     /// Names of the rules with a budget, and the budgets.
     pub fn budgets(&self) -> impl Iterator<Item = (&str, &Cap)> {
         self.rules.iter().filter_map(|rule| match &rule.action {

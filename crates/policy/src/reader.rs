@@ -278,13 +278,11 @@ impl Reader<'_> {
         let starts = [
             ("rule.metered", metered.as_ref().map(Spanned::span)),
             ("rule.roaming", roaming.as_ref().map(Spanned::span)),
-            ("rule.battery", battery.as_ref().map(Spanned::span)),
-            ("rule.charging", charging.as_ref().map(Spanned::span)),
         ];
         let starts = starts
             .into_iter()
             .filter_map(|(key, span)| Some((self.source.place(span?.start), key)));
-        let on_device = starts.min();
+        let on_links = starts.min();
         let conditions: Vec<Condition> = [
             numbers(port, |port| port.0).map(Condition::Port),
             numbers(uid, |uid| uid.0).map(Condition::Uid),
@@ -317,7 +315,7 @@ impl Reader<'_> {
             name: name.into_inner().0.0,
             place: self.source.place(span.start),
             conditions,
-            on_device,
+            on_links,
             action: self.action(set.into_inner(), set_span, "rule.set")?,
             action_place,
         })

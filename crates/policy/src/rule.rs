@@ -24,8 +24,8 @@ pub(crate) struct Rule {
     pub place: Place,
     /// In the order in which they are tested: those that cost least first.
     pub conditions: Vec<Condition>,
-    /// Key and place of the first condition on the device and its links.
-    pub on_device: Option<(Place, &'static str)>,
+    /// Key and place of the first condition on the links.
+    pub on_links: Option<(Place, &'static str)>,
     pub action: Action,
     /// Where the action is.
     pub action_place: Place,

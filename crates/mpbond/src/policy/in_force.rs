@@ -30,6 +30,7 @@ pub struct InForce {
     /// Number of those that none has selected.
     others: Cell<u64>,
     depends_on_cgroups: bool,
+    depends_on_batteries: bool,
 }
 
 impl InForce {
@@ -46,6 +47,7 @@ impl InForce {
         Self {
             flows: policy.rules().map(count).collect(),
             depends_on_cgroups: policy.depends_on_cgroups(),
+            depends_on_batteries: policy.depends_on_batteries(),
             others: Cell::new(others),
             policy,
         }
@@ -54,6 +56,11 @@ impl InForce {
     /// Whether a rule needs the control group of a flow.
     pub const fn depends_on_cgroups(&self) -> bool {
         self.depends_on_cgroups
+    }
+
+    /// Whether a rule needs the charge of this device's batteries.
+    pub const fn depends_on_batteries(&self) -> bool {
+        self.depends_on_batteries
     }
 
     /// Radio of a link, if the policy names one.
@@ -149,7 +156,7 @@ mod tests {
     use mpbond_policy::Fact;
 
     use super::*;
-    use crate::policy::device;
+    use crate::policy::{Charge, device};
 
     fn policy(names: &[&str]) -> Arc<Policy> {
         let rule = |(name, port)| {
@@ -188,7 +195,9 @@ mod tests {
         let class = "{ class = \"background\" }";
         let uid = rule(1, "uid = 7", "\"refuse\"");
         let named = "domain = \"a.example\"\nport = 443";
-        let wait = |rules: &str, port| in_force(rules).wait_for_name(&stranger(port), &device());
+        let wait = |rules: &str, port| {
+            in_force(rules).wait_for_name(&stranger(port), &device(Charge::default()))
+        };
         for (set, time) in [
             (class, WAIT_FOR_CLASS),
             ("\"refuse\"", WAIT_FOR_NAME),
@@ -215,7 +224,7 @@ mod tests {
              [[rule]]\nname = \"e\"\ndscp = 1\nset = \"refuse\"\n",
         );
         let refused = |port| {
-            let found = rules.refused_by_socket(&stranger(port), &device());
+            let found = rules.refused_by_socket(&stranger(port), &device(Charge::default()));
             found
                 .and_then(|decision| decision.rule)
                 .map(|rule| rule.name)

@@ -11,7 +11,7 @@ use super::identity::Identity;
 use super::reach::Reach;
 use super::server_name::server_name;
 use super::state::Primary;
-use crate::policy::{Client, InForce, device, flow, stated};
+use crate::policy::{Charge, Client, InForce, device, flow, stated};
 
 /// Handling of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,10 @@ async fn apply_one(
         cgroup,
         claim: claimed(connection, owner),
     });
-    let device = device();
+    let device = device(match policy.depends_on_batteries() {
+        true => primary.power.charge().await,
+        false => Charge::default(),
+    });
     let mut decision = policy.decide(&flow, &device);
     if connection.via() == Via::Transparent
         && decision.undecided.is_some()

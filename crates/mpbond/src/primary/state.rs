@@ -36,7 +36,7 @@ use crate::api::Events;
 use crate::config::{HelperRef, OnProxyLoss, PolicySource, PrimaryConfig, ZONES};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::own_mark::OWN_MARK;
-use crate::policy::{Cgroups, InForce};
+use crate::policy::{Cgroups, InForce, Power};
 use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Access, Need, Place};
@@ -96,6 +96,8 @@ pub(super) struct Primary {
     pub(super) policy: RefCell<Option<Rc<InForce>>>,
     /// Prices of helpers.
     pub(super) prices: Prices,
+    /// Batteries of this device.
+    pub(super) power: Power,
     /// Control groups of programs.
     pub(super) cgroups: Cgroups,
     /// Clients that are being told that there is no room for them.
@@ -155,6 +157,7 @@ impl Primary {
             policy_source: RefCell::new(config.policy.clone()),
             policy: RefCell::new(in_force(&config, None)),
             prices: Prices::default(),
+            power: Power::of_this_device(),
             cgroups: Cgroups::mounted(),
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),

@@ -23,7 +23,7 @@ pub fn until(what: &str, holds: impl FnMut() -> bool) {
     until_within(WITHIN, what, holds);
 }
 
-fn until_within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+pub fn until_within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + limit;
     while !holds() {
         assert!(Instant::now() < deadline, "not in time: {what}");

@@ -45,6 +45,7 @@ mod origin;
 mod own_addresses;
 mod own_names;
 mod pipes;
+mod policy_battery;
 mod policy_intercepted;
 mod policy_reload;
 mod policy_rules;

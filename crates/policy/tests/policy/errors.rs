@@ -534,11 +534,9 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
         ),
         (when("metered = true"), "4: rule.metered"),
         (when("roaming = false"), "4: rule.roaming"),
-        (when("battery = \"< 20%\""), "4: rule.battery"),
-        (when("port = 1\ncharging = true"), "5: rule.charging"),
         (
             when("battery = \"< 20%\"\nmetered = true"),
-            "4: rule.battery",
+            "5: rule.metered",
         ),
         (
             "\n\n[[link]]\nname = \"wifi\"\ncost = 1\n".to_owned(),
@@ -563,7 +561,8 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
         "[policy]\nzone = \"UTC\"\n".to_owned()
             + &when(
                 "app = \"x\"\nuid = 1\ncgroup = \"/a\"\ndscp = 8\ndomain = \"b\"\nip = \"::/8\"\n\
-                 port = 1\nsource = \"::/8\"\ntime = \"8:00-9:00\"",
+                 port = 1\nsource = \"::/8\"\ntime = \"8:00-9:00\"\nbattery = \"< 20%\"\n\
+                 charging = true",
             ),
     ] {
         assert_eq!(policy(&text).check_in_force(), Ok(()), "{text}");

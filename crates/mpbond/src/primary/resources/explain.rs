@@ -62,9 +62,10 @@ impl TryFrom<Question> for Flow {
 }
 
 impl Resources {
-    pub(super) fn explain(&self, question: &str) -> Result<Response<Answer>, Failure> {
+    pub(super) async fn explain(&self, question: &str) -> Result<Response<Answer>, Failure> {
         let flow = Flow::try_from(value_of::<Question>(question)?)?;
-        let of = |policy: &Policy| json(StatusCode::OK, &policy.explain(&flow, &device()));
+        let device = device(self.primary.power.charge().await);
+        let of = |policy: &Policy| json(StatusCode::OK, &policy.explain(&flow, &device));
         let policy = self.reloader.get(|config| config.policy.clone());
         match policy {
             Some(source) => Ok(of(source.policy())),

@@ -1,0 +1,241 @@
+//! Batteries of this device, by the kernel's class `power_supply`
+//! (Documentation/ABI/testing/sysfs-class-power).
+//!
+//! Their files are opened once, before a daemon gives up access to files. A battery that is built
+//! in later is not known.
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpbond_policy::Fact;
+use tokio::time::Instant;
+
+/// Folder of the class.
+const CLASS: &str = "/sys/class/power_supply";
+
+/// Maximum number of batteries.
+const MAX_BATTERIES: usize = 16;
+
+/// Time for which a reading is used. The kernel asks some batteries over a slow bus, for tens of
+/// milliseconds.
+const VALID_FOR: Duration = Duration::from_secs(10);
+
+/// Origin of the facts.
+const KERNEL: &str = "the kernel";
+
+/// Batteries of this device.
+pub struct Power {
+    batteries: Arc<[Battery]>,
+    newest: Cell<Option<(Instant, Charge)>>,
+}
+
+/// Files of a battery.
+struct Battery {
+    /// Level in percent.
+    capacity: File,
+    status: File,
+}
+
+/// Level of the batteries, and whether they are being charged, as far as they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    percent: Option<u8>,
+    is_charging: Option<bool>,
+}
+
+impl Power {
+    /// The batteries of this device.
+    pub fn of_this_device() -> Self {
+        Self::at(Path::new(CLASS))
+    }
+
+    fn at(class: &Path) -> Self {
+        let supplies = fs::read_dir(class).into_iter().flatten().flatten();
+        let batteries = supplies.filter_map(|supply| Battery::open(&supply.path()));
+        Self {
+            batteries: batteries.take(MAX_BATTERIES).collect(),
+            newest: Cell::default(),
+        }
+    }
+
+    /// The charge at present, or of the last ten seconds.
+    pub async fn charge(&self) -> Charge {
+        let now = Instant::now();
+        if let Some((at, charge)) = self.newest.get()
+            && now.saturating_duration_since(at) < VALID_FOR
+        {
+            return charge;
+        }
+        if self.batteries.is_empty() {
+            return Charge::default();
+        }
+        let batteries = Arc::clone(&self.batteries);
+        let read = tokio::task::spawn_blocking(move || Charge::read(&batteries)).await;
+        let charge = read.unwrap_or_default();
+        self.newest.set(Some((now, charge)));
+        charge
+    }
+}
+
+impl Battery {
+    /// Opens the files of a supply, if it is a battery of this device: not a charger, and not the
+    /// battery of a mouse.
+    fn open(supply: &Path) -> Option<Self> {
+        let text = |name: &str| fs::read_to_string(supply.join(name)).ok();
+        let scope = text("scope");
+        let is_another = scope.is_some_and(|scope| scope.trim_end() == "Device");
+        if text("type")?.trim_end() != "Battery" || is_another {
+            return None;
+        }
+        Some(Self {
+            capacity: File::open(supply.join("capacity")).ok()?,
+            status: File::open(supply.join("status")).ok()?,
+        })
+    }
+
+    fn percent(&self) -> Option<u8> {
+        let percent = value(&self.capacity)?.parse().ok()?;
+        (percent <= 100).then_some(percent)
+    }
+}
+
+/// The text in a file of the kernel, which makes it anew for each reading from the start. None for
+/// a battery that has been taken out.
+fn value(file: &File) -> Option<String> {
+    let mut octets = [0; 32];
+    let length = file.read_at(&mut octets, 0).ok()?;
+    let text = str::from_utf8(octets.get(..length)?).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+impl Charge {
+    /// The mean of the levels of several batteries. They are being charged unless one discharges:
+    /// those that are full, or held below that, are not said to be charging by the kernel.
+    fn read(batteries: &[Battery]) -> Self {
+        let levels: Vec<_> = batteries.iter().filter_map(Battery::percent).collect();
+        let sum: usize = levels.iter().copied().map(usize::from).sum();
+        let percent = sum.checked_div(levels.len());
+        let states =
+            batteries
+                .iter()
+                .filter_map(|battery| match value(&battery.status)?.as_str() {
+                    "Charging" | "Full" | "Not charging" => Some(true),
+                    "Discharging" => Some(false),
+                    _ => None,
+                });
+        Self {
+            percent: percent.and_then(|percent| u8::try_from(percent).ok()),
+            is_charging: states.reduce(|all, one| all && one),
+        }
+    }
+
+    /// The level in percent.
+    pub fn level(self) -> Fact<u8> {
+        fact(self.percent)
+    }
+
+    /// Whether the batteries are being charged, or full.
+    pub fn is_charging(self) -> Fact<bool> {
+        fact(self.is_charging)
+    }
+}
+
+fn fact<T>(value: Option<T>) -> Fact<T> {
+    match value {
+        Some(value) => Fact::known(value, KERNEL),
+        None => Fact::unknown("this device has no battery that the kernel knows"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(class: &Path, supply: &str, files: &[(&str, &str)]) {
+        let folder = class.join(supply);
+        fs::create_dir_all(&folder).unwrap();
+        for (name, text) in files {
+            fs::write(folder.join(name), format!("{text}\n")).unwrap();
+        }
+    }
+
+    fn battery(class: &Path, name: &str, capacity: &str, status: &str) {
+        let files = [
+            ("type", "Battery"),
+            ("capacity", capacity),
+            ("status", status),
+        ];
+        put(class, name, &files);
+    }
+
+    fn charge(power: &Power) -> (Option<u8>, Option<bool>) {
+        let charge = Charge::read(&power.batteries);
+        (charge.percent, charge.is_charging)
+    }
+
+    #[test]
+    fn the_level_is_the_mean_of_this_devices_batteries() {
+        let class = tempfile::tempdir().unwrap();
+        battery(class.path(), "BAT0", "81", "Not charging");
+        battery(class.path(), "BAT1", "20", "Discharging");
+        put(class.path(), "AC", &[("type", "Mains"), ("online", "1")]);
+        let mouse = [
+            ("type", "Battery"),
+            ("scope", "Device"),
+            ("capacity", "3"),
+            ("status", "Discharging"),
+        ];
+        put(class.path(), "hidpp_battery_0", &mouse);
+        let power = Power::at(class.path());
+        assert_eq!(charge(&power), (Some(50), Some(false)));
+        battery(class.path(), "BAT1", "21", "Charging");
+        assert_eq!(charge(&power), (Some(51), Some(true)), "read again");
+    }
+
+    #[test]
+    fn states_are_charging_discharging_or_unknown() {
+        for (status, is_charging) in [
+            ("Charging", Some(true)),
+            ("Full", Some(true)),
+            ("Not charging", Some(true)),
+            ("Discharging", Some(false)),
+            ("Unknown", None),
+            ("", None),
+        ] {
+            let class = tempfile::tempdir().unwrap();
+            battery(class.path(), "BAT0", "7", status);
+            let power = Power::at(class.path());
+            assert_eq!(charge(&power), (Some(7), is_charging), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_level_that_is_none_and_a_device_without_a_battery_are_unknown() {
+        let class = tempfile::tempdir().unwrap();
+        battery(class.path(), "BAT0", "101", "Full");
+        battery(class.path(), "BAT1", "-1", "Full");
+        battery(class.path(), "BAT2", &"9".repeat(40), "Full");
+        let power = Power::at(class.path());
+        assert_eq!(charge(&power), (None, Some(true)));
+        let none = Power::at(&class.path().join("none"));
+        assert_eq!(charge(&none), (None, None));
+        assert!(fact::<u8>(None).origin().contains("no battery"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reading_is_used_for_ten_seconds() {
+        let class = tempfile::tempdir().unwrap();
+        battery(class.path(), "BAT0", "30", "Discharging");
+        let power = Power::at(class.path());
+        assert_eq!(power.charge().await.percent, Some(30));
+        battery(class.path(), "BAT0", "29", "Discharging");
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(power.charge().await.percent, Some(30));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(power.charge().await.percent, Some(29));
+    }
+}
