@@ -1,6 +1,6 @@
 # What a person does with mpbond's source:
 #   make daemons         builds mpbond: all that a device or a server needs
-#   make release         builds mpbond, mpbond-console and mpbond-lab, whole
+#   make release         builds mpbond, mpbond-console, mpbond-bluetooth and mpbond-lab, whole
 #   make demo            three devices download together, in namespaces on this machine
 #   make demo-failover   the same while a helper dies and a link goes silent
 #   make test            all that has to pass before a change is taken
@@ -62,9 +62,10 @@ daemons: prepare
 	@.ci/strip '$(DIST)' '$(MPBOND)'
 
 release: prepare
-	cargo build --release --locked -p mpbond -p mpbond-console -p mpbond-lab-cli
+	cargo build --release --locked -p mpbond -p mpbond-console -p mpbond-bluetooth -p mpbond-lab-cli
 	@touch '$(WHOLE)'
-	@.ci/strip '$(DIST)' '$(MPBOND)' '$(BUILT)/mpbond-console' '$(BUILT)/mpbond-lab'
+	@.ci/strip '$(DIST)' '$(MPBOND)' '$(BUILT)/mpbond-console' \
+		'$(BUILT)/mpbond-bluetooth' '$(BUILT)/mpbond-lab'
 
 # The demonstration does without the analysers, unless they have been built.
 demo-programs: prepare

@@ -62,6 +62,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     // A client of the daemons, which shares no code with them.
     ("console", &["command"]),
+    // A process between the daemons' sockets, likewise.
+    ("bluetooth", &["command"]),
     (
         "lab-cli",
         &[
@@ -93,7 +95,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 
 /// Programs: no crate's normal dependencies may have them but those of `fuzz`, which feeds hostile
 /// input to the daemons' parsers. The lab runs `mpbond` as users do.
-const PROGRAMS: [&str; 3] = ["mpbond", "console", "lab-cli"];
+const PROGRAMS: [&str; 4] = ["mpbond", "console", "bluetooth", "lab-cli"];
 
 /// No clock, no sockets, no async runtime.
 const PURE: [&str; 13] = [
@@ -139,9 +141,14 @@ const CLOCKS: [&str; 6] = [
 
 /// Where `unsafe` may be, and for what. Small files named for their system calls; elsewhere the
 /// crates forbid it.
-const UNSAFE: [(&str, &str); 18] = [
+const UNSAFE: [(&str, &str); 20] = [
     ("crates/net/src/tcp/sys.rs", "TCP_INFO, queue lengths"),
     ("crates/intercept/src/rules/tun.rs", "a TUN interface"),
+    (
+        "crates/bluetooth/src/sys/rfcomm.rs",
+        "addresses of RFCOMM, BT_SECURITY",
+    ),
+    ("crates/bluetooth/src/sys/hci.rs", "adapters of Bluetooth"),
     ("crates/probe/src/sys.rs", "time stamps of packets"),
     ("crates/mpbond/src/heap.rs", "malloc_trim"),
     (

@@ -1,5 +1,5 @@
-//! Subcommands of `mpbond-console` and `mpbond-lab`: `mpbond` runs these programs for them, as git
-//! does.
+//! Subcommands of `mpbond-console`, `mpbond-bluetooth` and `mpbond-lab`: `mpbond` runs these
+//! programs for them, as git does.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -11,9 +11,10 @@ use std::process::Command;
 use mpbond_command::Failure;
 
 /// The subcommands, with their lines in `mpbond --help`.
-pub(crate) const SUBCOMMANDS: [(&str, &str); 11] = [
+pub(crate) const SUBCOMMANDS: [(&str, &str); 12] = [
     ("console", "Show the traffic of a daemon in a browser"),
     ("top", "Show the traffic of a daemon in the terminal"),
+    ("bluetooth", "Carry pipes over Bluetooth"),
     (
         "lab",
         "Run experiments: hosts, links and daemons on this one machine",
@@ -44,6 +45,7 @@ pub(crate) const SUBCOMMANDS: [(&str, &str); 11] = [
 fn program_of(subcommand: &str) -> &'static str {
     match subcommand {
         "console" | "top" => "mpbond-console",
+        "bluetooth" => "mpbond-bluetooth",
         _ => "mpbond-lab",
     }
 }
@@ -76,7 +78,8 @@ pub(crate) fn bash_completion() -> String {
         let names = names.filter(|name| program_of(name) == program);
         names.collect::<Vec<_>>().join("|")
     };
-    let (console, lab) = (names_of("mpbond-console"), names_of("mpbond-lab"));
+    let [console, bluetooth, lab] =
+        ["mpbond-console", "mpbond-bluetooth", "mpbond-lab"].map(names_of);
     format!(
         "
 # Arguments of these subcommands are completed by the script of their program.
@@ -84,6 +87,7 @@ _mpbond_or_other() {{
     local program=
     case \"${{COMP_WORDS[1]}}\" in
         {console}) program=mpbond-console ;;
+        {bluetooth}) program=mpbond-bluetooth ;;
         {lab}) program=mpbond-lab ;;
     esac
     if [[ -n $program && ${{COMP_CWORD}} -gt 1 ]]; then

@@ -71,7 +71,8 @@ Examples:
   mpbond reload                       apply changed paths, helpers and limits
 
 `mpbond ROLE --help` shows a complete configuration for that role. `console` and `top` are in the
-program mpbond-console, `lab` and those after it in mpbond-lab, installed beside this one.
+program mpbond-console, `bluetooth` in mpbond-bluetooth, `lab` and those after it in mpbond-lab,
+installed beside this one.
 Exit codes: 0 all went well, 1 something failed, 2 wrong usage or configuration.";
 
 #[derive(Debug, Subcommand)]

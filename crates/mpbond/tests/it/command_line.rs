@@ -499,10 +499,11 @@ fn doctor_checks_every_role_that_has_a_configuration() {
     );
 }
 
-/// Subcommands that are listed and belong to `mpbond-console` and `mpbond-lab`.
-const OF_OTHERS: [&str; 11] = [
+/// Subcommands that are listed and belong to `mpbond-console`, `mpbond-bluetooth` and `mpbond-lab`.
+const OF_OTHERS: [&str; 12] = [
     "console",
     "top",
+    "bluetooth",
     "lab",
     "link",
     "probe",

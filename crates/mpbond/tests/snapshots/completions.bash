@@ -16,6 +16,9 @@ _mpbond() {
             ",$1")
                 cmd="mpbond"
                 ;;
+            mpbond,bluetooth)
+                cmd="mpbond__subcmd__bluetooth"
+                ;;
             mpbond,capture)
                 cmd="mpbond__subcmd__capture"
                 ;;
@@ -105,6 +108,9 @@ _mpbond() {
                 ;;
             mpbond,upgrade)
                 cmd="mpbond__subcmd__upgrade"
+                ;;
+            mpbond__subcmd__help,bluetooth)
+                cmd="mpbond__subcmd__help__subcmd__bluetooth"
                 ;;
             mpbond__subcmd__help,capture)
                 cmd="mpbond__subcmd__help__subcmd__capture"
@@ -233,8 +239,26 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__bluetooth)
+            opts="-h -V --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -367,8 +391,22 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="setup primary helper proxy status reload on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy status reload on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__bluetooth)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1584,6 +1622,7 @@ _mpbond_or_other() {
     local program=
     case "${COMP_WORDS[1]}" in
         console|top) program=mpbond-console ;;
+        bluetooth) program=mpbond-bluetooth ;;
         lab|link|probe|probe-server|traffic|capture|trace|energy|cpulog) program=mpbond-lab ;;
     esac
     if [[ -n $program && ${COMP_CWORD} -gt 1 ]]; then

@@ -1,0 +1,196 @@
+//! `mpbond bluetooth connect`: from a Unix socket to a device.
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use mpbond_command::Failure;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
+use socket2::Socket;
+
+use crate::address::DeviceAddress;
+use crate::carry::until;
+use crate::channels::{Lease, Pool};
+use crate::connections::Connections;
+use crate::radio::RadioArgs;
+use crate::reason::reason;
+use crate::socket_file;
+use crate::sys::rfcomm::{self, Security};
+
+/// Time for a connection: a page takes 5 s, authentication some more. The daemon usually gives up
+/// earlier, which ends the attempt.
+const DIAL_LIMIT: Duration = Duration::from_secs(20);
+
+/// Carry each connection at a Unix socket as one to a device, by RFCOMM.
+///
+/// On the primary's device: the primary has `address = "unix:PATH"` for the pipe to this helper,
+/// and `mpbond bluetooth listen` runs on the helper's device.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  mpbond bluetooth connect --device 00:1A:7D:DA:71:13 --socket /run/mpbond/phone.sock")]
+pub(crate) struct ConnectArgs {
+    /// Address of the helper's device (`bluetoothctl devices`).
+    #[arg(long, value_name = "ADDRESS")]
+    device: DeviceAddress,
+    /// Unix socket to listen at; it is made, for this user alone.
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    #[command(flatten)]
+    radio: RadioArgs,
+}
+
+impl ConnectArgs {
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let dialer = Dialer {
+            device: self.device,
+            source: self.radio.start()?,
+            security: self.radio.security(),
+            pool: Pool::new(self.radio.channels),
+        };
+        let listener = socket_file::listen(&self.socket)
+            .map_err(|e| Failure::run(format_args!("{}: {e}", self.socket.display())))?;
+        tracing::info!(
+            "connections at {} are carried to {} by channels {}",
+            self.socket.display(),
+            self.device,
+            self.radio.channels
+        );
+        serve(&listener, dialer.pool.channels().count(), move |near| {
+            dialer.dial(near)
+        })
+    }
+}
+
+/// Accepts connections, and has `open` make the other end of each.
+fn serve<T: fmt::Display>(
+    listener: &UnixListener,
+    most: usize,
+    open: impl Fn(&Socket) -> Result<(Socket, T), String> + Clone + Send + 'static,
+) -> ! {
+    let connections = Connections::new(most);
+    loop {
+        match listener.accept() {
+            Ok((near, _)) => {
+                let open = open.clone();
+                connections.start(near.into(), move |near| open(near));
+            }
+            Err(e) => connections.not_accepted(&e),
+        }
+    }
+}
+
+/// Connections to one device.
+#[derive(Clone, Debug)]
+struct Dialer {
+    device: DeviceAddress,
+    /// Address of the adapter to use.
+    source: DeviceAddress,
+    security: Security,
+    pool: Pool,
+}
+
+/// A connection to a device, for log lines; its channel is free when this is dropped.
+#[derive(Debug)]
+struct Line {
+    device: DeviceAddress,
+    lease: Lease,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, channel {}", self.device, self.lease.channel)
+    }
+}
+
+impl Dialer {
+    /// Connects on the first channel on which it is possible, unless the daemon closes `near`
+    /// meanwhile. Errors are lines for the log.
+    fn dial(&self, near: &Socket) -> Result<(Socket, Line), String> {
+        let device = self.device;
+        let deadline = Instant::now() + DIAL_LIMIT;
+        first_free(&self.pool, |channel| {
+            let far = rfcomm::socket(self.security)?;
+            if self.source != DeviceAddress::ANY {
+                far.bind(&rfcomm::address(self.source, 0)?)?;
+            }
+            match far.connect(&rfcomm::address(device, channel)?) {
+                Err(e) if is_under_way(&e) => wait(&far, near, deadline)?,
+                connected => connected?,
+            }
+            Ok(far)
+        })
+        .map(|(far, lease)| (far, Line { device, lease }))
+        .map_err(|line| format!("{device}: {line}"))
+    }
+}
+
+fn is_under_way(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EINPROGRESS | libc::EAGAIN))
+}
+
+/// Tries channels that are free, until one connects, or fails for a reason that is not the
+/// channel's: it is still closing (EBUSY), or nobody listens there (ECONNREFUSED).
+fn first_free(
+    pool: &Pool,
+    connect: impl Fn(u8) -> io::Result<Socket>,
+) -> Result<(Socket, Lease), String> {
+    let mut error = None;
+    for channel in pool.order() {
+        let Some(lease) = pool.take(channel) else {
+            continue;
+        };
+        match connect(channel) {
+            Ok(far) => return Ok((far, lease)),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::ECONNREFUSED)) => {
+                error = Some(e);
+            }
+            Err(e) => return Err(reason(&e)),
+        }
+    }
+    Err(match error {
+        Some(e) => reason(&e),
+        None => format!(
+            "all channels ({}) carry a connection: give both devices more of them by --channels",
+            pool.channels()
+        ),
+    })
+}
+
+/// Waits for a connection that is being made.
+fn wait(far: &Socket, near: &Socket, deadline: Instant) -> io::Result<()> {
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
+    while Instant::now() < deadline {
+        let mut ends = [
+            PollFd::new(far.as_fd(), PollFlags::POLLOUT),
+            PollFd::new(near.as_fd(), PollFlags::empty()),
+        ];
+        match poll(&mut ends, until(deadline)) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => continue,
+            Err(e) => return Err(e.into()),
+        }
+        let [far_has, near_has] = ends.map(|end| end.revents().unwrap_or(PollFlags::empty()));
+        if far_has.intersects(gone | PollFlags::POLLOUT) {
+            return match far.take_error()? {
+                Some(e) => Err(e),
+                None if far_has.intersects(gone) => Err(Errno::ECONNREFUSED.into()),
+                None => Ok(()),
+            };
+        }
+        if near_has.intersects(gone) {
+            let text = "the daemon closed the connection before the device answered";
+            return Err(io::Error::other(text));
+        }
+    }
+    Err(Errno::EHOSTDOWN.into())
+}
+
+#[cfg(test)]
+mod tests;

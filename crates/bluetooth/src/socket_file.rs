@@ -1,0 +1,66 @@
+//! The Unix socket at which a primary finds its pipe.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Users that may connect: the one of this process.
+const MODE: u32 = 0o600;
+
+/// Listens at `path`, replacing the socket of a process that has ended.
+///
+/// # Errors
+/// When another process listens there, another file is there, or the file cannot be made.
+pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::Error::other("another process listens there"));
+    }
+    match fs::symlink_metadata(path) {
+        Ok(file) if !file.file_type().is_socket() => {
+            let text = "a file that is no socket is there: move it, or name another place";
+            return Err(io::Error::other(text));
+        }
+        _ => {}
+    }
+    // Its final name is given to a socket that listens, with the right mode.
+    let unseen = path.with_file_name(format!(".{}", std::process::id()));
+    match fs::remove_file(&unseen) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unseen)?;
+    let ready = fs::set_permissions(&unseen, Permissions::from_mode(MODE))
+        .and_then(|()| fs::rename(&unseen, path));
+    if let Err(e) = ready {
+        let _ = fs::remove_file(&unseen);
+        return Err(e);
+    }
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_socket_of_a_process_that_has_ended_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("phone.sock");
+        let first = listen(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, MODE);
+        let taken = listen(&path).unwrap_err();
+        assert_eq!(taken.to_string(), "another process listens there");
+        drop(first);
+        let _second = listen(&path).unwrap();
+        assert!(UnixStream::connect(&path).is_ok());
+
+        let text = folder.path().join("text");
+        fs::write(&text, "kept").unwrap();
+        let error = listen(&text).unwrap_err();
+        assert!(error.to_string().contains("no socket"), "{error}");
+        assert_eq!(fs::read(&text).unwrap(), b"kept");
+    }
+}

@@ -1,0 +1,4 @@
+//! Sockets of Bluetooth.
+
+pub(crate) mod hci;
+pub(crate) mod rfcomm;
