@@ -68,6 +68,25 @@ fn the_kill_switch_is_installed_before_the_network_is_configured() {
     assert!(only(&settings, "ExecStart").ends_with("/mpbond kill-switch on"));
 }
 
+/// The process between the daemons' sockets and Bluetooth has their user and no right of theirs.
+#[test]
+fn the_unit_of_bluetooth_has_its_sockets_and_no_keys() {
+    let settings = settings("bluetooth@");
+    assert_eq!(only(&settings, "User"), "mpbond");
+    assert_eq!(only(&settings, "CapabilityBoundingSet"), "");
+    assert_eq!(only(&settings, "InaccessiblePaths"), "-/etc/mpbond");
+    let families = only(&settings, "RestrictAddressFamilies");
+    assert_eq!(families, "AF_UNIX AF_BLUETOOTH");
+    assert!(!settings.iter().any(|(key, _)| key == "PrivateNetwork"));
+    // The sockets of both daemons, where their units allow them.
+    let runtime = only(&settings, "RuntimeDirectory");
+    for role in ["primary", "helper"] {
+        let unit = self::settings(role);
+        assert_eq!(only(&unit, "RuntimeDirectory"), runtime);
+        assert_eq!(only(&unit, "User"), "mpbond");
+    }
+}
+
 #[test]
 fn systemd_understands_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,6 +100,13 @@ fn systemd_understands_them() {
         std::fs::write(&unit, text).unwrap();
         units.push(unit);
     }
+    // An instance of the template; its program may not have been built.
+    let text = std::fs::read_to_string(dist().join("mpbond-bluetooth@.service")).unwrap();
+    let program = env!("CARGO_BIN_EXE_mpbond");
+    let text = text.replace("/usr/local/bin/mpbond-bluetooth", program);
+    let unit = folder.path().join("mpbond-bluetooth@phone.service");
+    std::fs::write(&unit, text).unwrap();
+    units.push(unit);
     let verify = Command::new("systemd-analyze")
         .args(["verify", "--man=no", "--recursive-errors=no"])
         .args(&units)

@@ -149,7 +149,8 @@ pub(super) async fn helper(
     let address = match &helper.address {
         HelperAddress::At(PipeAddress::Tcp(address)) => *address,
         HelperAddress::At(address) => {
-            let why = "only pipes over TCP are checked; `mpbond status` shows whether it is up";
+            let why = "only pipes over TCP are checked; `mpbond status` shows whether it is up, \
+                       `mpbond bluetooth check` whether this device has Bluetooth for it";
             findings.skip(&check, &address.to_string(), why);
             return Reached::Nothing;
         }

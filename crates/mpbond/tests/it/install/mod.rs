@@ -125,6 +125,27 @@ fn make_uninstall_removes_everything_that_make_install_installs() {
     assert_eq!(files(root.path()), BTreeSet::new());
 }
 
+/// In place of the program, one that writes nothing: its pages are not the matter here.
+#[test]
+fn the_unit_of_bluetooth_comes_and_goes_with_its_program() {
+    let programs = programs();
+    std::os::unix::fs::symlink("/bin/true", programs.path().join("mpbond-bluetooth")).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let run = |script: &str| {
+        let mut run = Command::new(repository().join("dist").join(script));
+        run.arg(programs.path()).env("DESTDIR", root.path());
+        output(&mut run)
+    };
+    run("install");
+    let unit = root
+        .path()
+        .join("usr/local/lib/systemd/system/mpbond-bluetooth@.service");
+    assert!(unit.is_file());
+    units_start_what_is_installed(root.path(), "usr/local");
+    run("uninstall");
+    assert_eq!(files(root.path()), BTreeSet::new());
+}
+
 #[test]
 fn two_packages_of_the_same_program_are_alike_and_complete() {
     if Command::new("dpkg-deb").arg("--version").output().is_err() {
@@ -187,7 +208,7 @@ fn two_packages_of_the_same_program_are_alike_and_complete() {
         let script = control.path().join(script);
         output(Command::new("sh").arg("-n").arg(&script));
         let text = std::fs::read_to_string(script).unwrap();
-        assert!(!text.contains('@'), "not filled in: {text}");
+        assert!(!text.contains("@MAKE"), "not filled in: {text}");
     }
     // All members belong to root, whoever builds it.
     let list = output(&mut deb("-c"));
