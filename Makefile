@@ -4,6 +4,7 @@
 #   make demo            three devices download together, in namespaces on this machine
 #   make demo-failover   the same while a helper dies and a link goes silent
 #   make test            all that has to pass before a change is taken
+#   make bluetooth       the daemons over real Bluetooth sockets, in a user-mode kernel that it builds once
 #   make console-test    the page of mpbond console in Chromium, which it installs
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make simulate        random worlds with faults, on all cores: WORLDS=100000 FIRST=1
@@ -38,7 +39,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day survey ablation peers fuzz deny bench footprint \
-	load soak upgrades quickstart-test console-test advisories prepare install uninstall dist dist-check clean
+	load soak upgrades quickstart-test bluetooth console-test advisories prepare install uninstall dist dist-check clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -107,6 +108,12 @@ upgrades: prepare
 quickstart-test: prepare
 	MPBOND_TEST_PACE=person MPBOND_TEST_REQUIRE=namespaces,root,curl,dpkg,systemd,idle \
 		cargo test -p mpbond --test it quickstart -- --nocapture
+
+# BlueZ's virtual controllers, in a kernel of its own: most machines have no Bluetooth to test with.
+bluetooth: prepare
+	@.ci/bluetooth/prepare
+	cargo build --release --locked -p mpbond -p mpbond-bluetooth
+	@PROGRAMS='$(BUILT)' .ci/bluetooth/run
 
 console-test: prepare
 	@.ci/prepare-chromium
