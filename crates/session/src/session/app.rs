@@ -185,7 +185,7 @@ impl Session {
         };
         s.recv.end_read = true;
         s.recv.stop = Some(Signal::wanted(code));
-        self.streams.signal(id);
+        self.streams.signal_end(id);
         self.streams.update(id);
         self.flow.discard(id, &mut self.streams, &mut self.control);
         self.close_if_done(now, id);

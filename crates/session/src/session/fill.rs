@@ -303,8 +303,8 @@ impl Session {
         }
     }
 
-    /// Frames of one stream for a subflow of this path: CLASS and, if the path is in the stream's
-    /// set, OPEN, CONNECTED, MAX_STREAM_DATA, RESET and STOP.
+    /// Frames of one stream for a subflow of this path: CLASS, RESET, STOP and, if the path is in
+    /// the stream's set, OPEN, CONNECTED and MAX_STREAM_DATA.
     pub(super) fn put_signals(
         &mut self,
         id: StreamId,
@@ -313,6 +313,43 @@ impl Session {
         frames: &mut Vec<SentFrame>,
     ) {
         self.put_class(id, out, frames);
+        self.put_signals_of_set(id, path, out, frames);
+        let Some(s) = self.streams.get_mut(id) else {
+            return;
+        };
+        if let Some(reset) = &mut s.send.reset
+            && reset.state == SignalState::Wanted
+        {
+            reset.state = SignalState::Sent;
+            Frame::Reset {
+                stream: id,
+                code: reset.code,
+                final_offset: s.send.buffer.next(),
+            }
+            .encode(out);
+            frames.push(SentFrame::Reset(id));
+        }
+        if let Some(stop) = &mut s.recv.stop
+            && stop.state == SignalState::Wanted
+        {
+            stop.state = SignalState::Sent;
+            Frame::Stop {
+                stream: id,
+                code: stop.code,
+            }
+            .encode(out);
+            frames.push(SentFrame::Stop(id));
+        }
+    }
+
+    /// Frames of one stream that only paths of its set may carry.
+    fn put_signals_of_set(
+        &mut self,
+        id: StreamId,
+        path: Option<PathNumber>,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+    ) {
         let may = |s: &&mut Stream| s.treatment.paths.contains(path);
         let Some(s) = self.streams.get_mut(id).filter(may) else {
             return;
@@ -343,29 +380,6 @@ impl Session {
             }
             .encode(out);
             frames.push(SentFrame::MaxStreamData(id));
-        }
-        if let Some(reset) = &mut s.send.reset
-            && reset.state == SignalState::Wanted
-        {
-            reset.state = SignalState::Sent;
-            Frame::Reset {
-                stream: id,
-                code: reset.code,
-                final_offset: s.send.buffer.next(),
-            }
-            .encode(out);
-            frames.push(SentFrame::Reset(id));
-        }
-        if let Some(stop) = &mut s.recv.stop
-            && stop.state == SignalState::Wanted
-        {
-            stop.state = SignalState::Sent;
-            Frame::Stop {
-                stream: id,
-                code: stop.code,
-            }
-            .encode(out);
-            frames.push(SentFrame::Stop(id));
         }
     }
 }

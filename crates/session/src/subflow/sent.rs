@@ -39,10 +39,10 @@ impl SentFrame {
             Self::Data { stream: id, .. }
             | Self::Open(id)
             | Self::Connected(id)
-            | Self::Reset(id)
-            | Self::Stop(id)
             | Self::MaxStreamData(id) => Some(*id),
             Self::Class(_)
+            | Self::Reset(_)
+            | Self::Stop(_)
             | Self::MaxData
             | Self::MaxStreams
             | Self::Priority(_)

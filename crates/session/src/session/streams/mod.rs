@@ -344,6 +344,14 @@ impl Streams {
         }
     }
 
+    /// RESET or STOP of the stream is to be written, on any path: while its own are gone, an end
+    /// that is through with it would keep its number, its set and its part of the window.
+    pub(super) fn signal_end(&mut self, id: StreamId) {
+        if self.contains(id) {
+            self.signal_on(PathSet::ALL, id);
+        }
+    }
+
     /// A control frame of the stream is to be written on one of these paths.
     pub(super) fn signal_on(&mut self, paths: PathSet, id: StreamId) {
         if let Some(group) = self.ready.group(paths)
@@ -415,7 +423,7 @@ impl Streams {
         s.send.buffer.clear();
         s.send.reset = Some(Signal::wanted(code));
         self.update(id);
-        self.signal(id);
+        self.signal_end(id);
         true
     }
 
@@ -451,7 +459,7 @@ impl Streams {
             && signal.state == SignalState::Sent
         {
             signal.state = SignalState::Wanted;
-            self.signal(id);
+            self.signal_end(id);
         }
     }
 

@@ -12,5 +12,6 @@ mod pair;
 mod paths;
 mod reclass;
 mod resting;
+mod sets;
 mod silence;
 mod transfers;

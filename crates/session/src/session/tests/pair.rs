@@ -417,6 +417,8 @@ impl Pair {
             let mut out = Vec::new();
             while let Some(mut t) = session.poll_transmit(self.now, &mut out) {
                 let mut record = Bytes::from(std::mem::take(&mut out));
+                let link = self.links.iter().find(|l| l.id == t.subflow);
+                check_sets(session, &record, link.and_then(|l| l.path));
                 if self.later[usize::from(!client)] {
                     let longer = of_later_version(&record);
                     t.octets_end += (longer.len() - record.len()) as u64;
@@ -451,6 +453,27 @@ impl Pair {
                 _ => None,
             })
             .collect()
+    }
+}
+
+/// Checks that a subflow of this path may carry the frames of a record: each is of a stream that
+/// has the path in its set, or a CLASS, RESET or STOP.
+fn check_sets(session: &Session, record: &Bytes, path: Option<PathNumber>) {
+    let mut rest = record.clone();
+    while !rest.is_empty() {
+        let frame = wire::Frame::parse(&mut rest).expect("a frame of ours");
+        let (wire::Frame::Open { stream, .. }
+        | wire::Frame::Connected { stream }
+        | wire::Frame::Data { stream, .. }
+        | wire::Frame::MaxStreamData { stream, .. }) = frame
+        else {
+            continue;
+        };
+        let set = session.streams.get(stream).expect("open").treatment.paths;
+        assert!(
+            set.contains(path),
+            "a frame of {stream}, of {set:?}, on {path:?}"
+        );
     }
 }
 

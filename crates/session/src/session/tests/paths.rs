@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mpbond_units::Timestamp;
+
 use super::pair::{HopModel, Pair, at, hop, paths, pattern};
 use crate::*;
 
@@ -264,23 +266,81 @@ fn streams_of_a_silent_path_delay_nobody_while_another_one_works() {
 /// CLASS goes on any path, and takes no other frame of its stream along.
 #[test]
 fn frames_beside_a_class_wait_for_their_path() {
-    let mut p = two();
+    let mut p = Pair::new(SessionConfig {
+        initial_stream_window_bytes: MIB as u64 / 4,
+        ..SessionConfig::default()
+    });
+    for path in 0..2 {
+        p.join_on(path, Role::Regular, &[hop(8.0, 25)]);
+    }
+    p.run(at(1_000), |_| false);
+    p.announce_paths();
     let [a] = opened(&mut p, [treatment(paths(&[1]))]);
-    p.kill(p.links[1].id);
-    let newest = treatment(paths(&[1, 2]));
-    p.client.stop(p.now, a, ResetCode::Cancelled);
-    p.client.set_treatment(a, newest).expect("kept");
-    let stops = |p: &Pair| {
-        let events = p.server_events.iter();
-        let stop = |e: &&session::Event| matches!(e, session::Event::StreamStopped { .. });
-        events.filter(stop).count()
-    };
+    p.client_ignores.push(a);
+    p.server().write(a, pattern(MIB / 4));
     p.run(p.now + Duration::from_secs(1), |_| false);
+    p.kill(p.links[1].id);
+    // Its window grows: MAX_STREAM_DATA.
+    p.client_ignores.clear();
+    let newest = treatment(paths(&[1, 2]));
+    p.client.set_treatment(a, newest).expect("kept");
+    let granted = |p: &mut Pair| {
+        let stream = p.server().streams.get(a);
+        stream.expect("open").send.max_offset
+    };
+    let before = granted(&mut p);
+    p.run(p.now + Duration::from_secs(1), |_| false);
+    assert_eq!(got(&p, a), [MIB / 4, 0]);
     assert_eq!(p.server().streams()[0].paths, newest.paths);
-    assert_eq!(stops(&p), 0);
+    assert_eq!(granted(&mut p), before);
     p.join_on(2, Role::Regular, &[hop(8.0, 25)]);
     p.run(p.now + Duration::from_secs(1), |_| false);
-    assert_eq!(stops(&p), 1);
+    assert!(granted(&mut p) > before);
+}
+
+/// RESET and STOP need none of the stream's paths.
+#[test]
+fn a_parked_stream_that_is_given_up_ends_at_both_ends_without_its_path() {
+    let set = treatment(paths(&[1]));
+    let ends = |give_up: fn(&mut Session, Timestamp, StreamId)| {
+        let mut p = two();
+        let [a] = opened(&mut p, [set]);
+        p.kill(p.links[1].id);
+        write_both(&mut p, a, MIB / 4);
+        let now = p.now;
+        give_up(&mut p.client, now, a);
+        p.run(now + Duration::from_secs(1), |_| false);
+        [p.client.streams().len(), p.server().streams().len()]
+    };
+    assert_eq!(ends(|_, _, _| ()), [1, 1]);
+    let both = |client: &mut Session, now, id| {
+        client.reset(now, id, ResetCode::Cancelled);
+        client.stop(now, id, ResetCode::Cancelled);
+    };
+    assert_eq!(ends(both), [0, 0]);
+}
+
+/// A path is silent that carries them: another one takes them over.
+#[test]
+fn an_end_of_a_stream_is_taken_over_from_a_silent_path_of_its_set() {
+    let mut p = Pair::new(SessionConfig::default());
+    p.join_on(1, Role::Regular, &[hop(8.0, 25)]);
+    p.run(at(1_000), |_| false);
+    p.announce_paths();
+    let [a] = opened(&mut p, [treatment(paths(&[1]))]);
+    write_both(&mut p, a, MIB / 8);
+    time_for(&mut p, a, MIB / 8);
+    p.run(p.now + Duration::from_millis(300), |_| false);
+    p.links[0].blackhole = true;
+    let now = p.now;
+    p.client.reset(now, a, ResetCode::Cancelled);
+    p.client.stop(now, a, ResetCode::Cancelled);
+    p.run(now + Duration::from_millis(100), |_| false);
+    p.join_on(0, Role::Regular, &[hop(8.0, 25)]);
+    p.run(now + Duration::from_secs(4), |_| false);
+    assert!(p.links[0].alive, "it is given up later");
+    let left = [p.client.streams().len(), p.server().streams().len()];
+    assert_eq!(left, [0, 0]);
 }
 
 /// Nobody may take over what the stream's only path owes: nothing is copied, nothing is sent again
@@ -288,10 +348,7 @@ fn frames_beside_a_class_wait_for_their_path() {
 #[test]
 fn bytes_of_a_silent_path_wait_for_it_if_no_other_may_carry_them() {
     let mut p = two();
-    let [a, b, c] = opened(
-        &mut p,
-        [paths(&[1]), paths(&[0]), paths(&[1])].map(treatment),
-    );
+    let [a, b] = opened(&mut p, [paths(&[1]), paths(&[0])].map(treatment));
     // Its rate is known, and all is acknowledged.
     write_both(&mut p, a, MIB / 4);
     time_for(&mut p, a, MIB / 4);
@@ -299,8 +356,6 @@ fn bytes_of_a_silent_path_wait_for_it_if_no_other_may_carry_them() {
     let silent = p.links[1].id;
     p.links[1].blackhole = true;
     write_both(&mut p, a, MIB / 4);
-    // A signal, which the path owes as well.
-    p.client.stop(p.now, c, ResetCode::Cancelled);
     p.run(p.now + Duration::from_secs(3), |_| false);
     let before = p.octets_up(silent);
     write_both(&mut p, b, MIB);
@@ -321,9 +376,6 @@ fn bytes_of_a_silent_path_wait_for_it_if_no_other_may_carry_them() {
     p.links[1].blackhole = false;
     time_for(&mut p, a, MIB / 2);
     assert_eq!(used(&mut p, a), [[1], [1]]);
-    let stopped = p.server_events.iter();
-    let stopped = stopped.filter(|e| matches!(e, session::Event::StreamStopped { .. }));
-    assert_eq!(stopped.count(), 1);
 }
 
 /// A stream that fills a slow path does not keep the end of another one from being taken off it.
@@ -346,6 +398,26 @@ fn other_streams_are_rebalanced_while_one_waits_for_its_path() {
     let (alone, beside) = (time(false), time(true));
     let most = alone + Duration::from_millis(250);
     assert!(beside < most, "{beside:?}, alone {alone:?}");
+}
+
+/// An express would deliver them sooner than every other subflow. [`Pair`] checks each frame.
+#[test]
+fn bytes_of_a_lost_path_go_on_no_express_of_another_set() {
+    let through = [hop(20.0, 2), hop(1.0, 30)];
+    let mut p = on(&[&[hop(0.5, 300)], &[hop(0.5, 300)], &through]);
+    p.join_express(p.links[2].id, &through);
+    p.run(at(2_000), |_| false);
+    let sets = [paths(&[0, 1]), paths(&[2])].map(treatment);
+    let [a, b] = sets.map(|set| open(&mut p, set));
+    p.run(at(4_000), |_| false);
+    p.server().write(a, pattern(MIB / 8));
+    p.server().write(b, pattern(MIB));
+    p.run(at(5_000), |_| false);
+    p.kill(p.links[1].id);
+    assert!(p.server().stats().reinjected_bytes_out > 0);
+    let until = p.now + Duration::from_secs(60);
+    p.run(until, |p| got(p, a)[0] == MIB / 8);
+    assert_eq!(got(&p, a), [MIB / 8, 0]);
 }
 
 #[test]
