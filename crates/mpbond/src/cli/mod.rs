@@ -1,10 +1,12 @@
 //! The command line.
 
+mod api;
 mod daemon;
 mod dispatch;
 mod doctor;
 mod endpoint;
 mod enrol;
+mod explain;
 mod hints;
 mod id;
 mod kill_switch;
@@ -83,6 +85,7 @@ enum Command {
     Proxy(daemon::ProxyArgs),
     Status(status::StatusArgs),
     Reload(reload::ReloadArgs),
+    Explain(explain::ExplainArgs),
     On(on::OnArgs),
     Doctor(doctor::DoctorArgs),
     Speed(speed::SpeedArgs),
@@ -134,6 +137,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Proxy(args) => args.run(),
         Command::Status(args) => args.run(),
         Command::Reload(args) => args.run(),
+        Command::Explain(args) => args.run(),
         Command::On(args) => args.run(),
         Command::Doctor(args) => args.run(),
         Command::Speed(args) => args.run(),

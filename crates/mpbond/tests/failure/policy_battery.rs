@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use mpbond_testing::Need;
@@ -27,6 +28,19 @@ fn charge(class: &Path, capacity: u8, status: &str) {
     }
 }
 
+/// Exit code and output of `mpbond explain`.
+fn explain(bond: &Bond, arguments: &[&str]) -> (Option<i32>, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .arg("explain")
+        .args(arguments)
+        .arg("--config")
+        .arg(bond.file("primary.toml"))
+        .output()
+        .unwrap();
+    let text = [done.stdout, done.stderr].concat();
+    (done.status.code(), String::from_utf8(text).unwrap())
+}
+
 #[test]
 fn connections_are_refused_while_the_battery_is_low() {
     if Path::new(CLASS).exists() {
@@ -50,9 +64,21 @@ fn on_a_battery() {
     let rule =
         |condition: &str| format!("[[rule]]\nname = \"save\"\n{condition}\nset = \"refuse\"\n");
     fs::write(bond.file("policy.toml"), rule("battery = \"< 20%\"")).unwrap();
+    assert_eq!(explain(&bond, &["a.example"]).0, Some(1), "nobody answers");
     let _daemons = [start(&bond, "proxy"), start(&bond, "primary")];
     bond.joined(1);
     assert!(bond.works(origin));
+    let (code, text) = explain(&bond, &["a.example"]);
+    assert_eq!(code, Some(0), "{text}");
+    let first = "no rule applies, the default does: carried by a session\n";
+    assert!(text.starts_with(first), "{text}");
+    assert!(text.contains("  battery: 81% (the kernel)\n"), "{text}");
+    let (code, text) = explain(&bond, &["192.0.2.1:25", "--uid", "7", "--json"]);
+    let why: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (code, &why["passed"][0]["condition"]),
+        (Some(0), &"battery".into())
+    );
     charge(&class, 19, "Discharging");
     // A reading is used for 10 s.
     until_within(Duration::from_secs(30), "connections are refused", || {

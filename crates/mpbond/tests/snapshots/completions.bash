@@ -37,6 +37,9 @@ _mpbond() {
             mpbond,energy)
                 cmd="mpbond__subcmd__energy"
                 ;;
+            mpbond,explain)
+                cmd="mpbond__subcmd__explain"
+                ;;
             mpbond,help)
                 cmd="mpbond__subcmd__help"
                 ;;
@@ -129,6 +132,9 @@ _mpbond() {
                 ;;
             mpbond__subcmd__help,energy)
                 cmd="mpbond__subcmd__help__subcmd__energy"
+                ;;
+            mpbond__subcmd__help,explain)
+                cmd="mpbond__subcmd__help__subcmd__explain"
                 ;;
             mpbond__subcmd__help,help)
                 cmd="mpbond__subcmd__help__subcmd__help"
@@ -239,7 +245,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload explain on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -390,8 +396,54 @@ _mpbond() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mpbond__subcmd__explain)
+            opts="-c -h -V --app --uid --cgroup --dscp --source --json --config --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --app)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --uid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cgroup)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dscp)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mpbond__subcmd__help)
-            opts="setup primary helper proxy status reload on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy status reload explain on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -489,6 +541,20 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help__subcmd__energy)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__explain)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -1,6 +1,6 @@
 //! Events of a primary, over its API.
 
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -9,11 +9,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use tracing::warn;
 
+use crate::cli::api::{self, line};
+
 /// Pause before another attempt to reach a primary.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Maximum length of a line: names and reasons are shorter.
-const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// An event, or the number of those that were missed.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
@@ -99,23 +98,16 @@ impl Follower {
 
 /// A connection whose lines are events, or the refusal of the primary.
 fn listen(socket: &Path, query: &str) -> io::Result<Result<BufReader<UnixStream>, String>> {
-    let mut stream = UnixStream::connect(socket)?;
-    // By HTTP/1.0 the answer comes without chunks.
-    let request = format!("GET /v1/events{query} HTTP/1.0\r\nHost: mpbond\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut lines = BufReader::new(stream);
-    let status = line(&mut lines)?.ok_or(ErrorKind::UnexpectedEof)?;
-    while line(&mut lines)?.is_some_and(|line| !line.is_empty()) {}
-    let code = status.split(' ').nth(1).unwrap_or_default();
-    if code == "200" {
-        return Ok(Ok(lines));
+    let mut answer = api::ask(socket, &format!("GET /v1/events{query}"), "", "")?;
+    if answer.code() == "200" {
+        return Ok(Ok(answer.body));
     }
-    let body = line(&mut lines)?.unwrap_or_default();
+    let reason = line(&mut answer.body)?.unwrap_or_default();
     // Too many clients listen at present.
-    if code == "503" {
-        return Err(io::Error::other(body));
+    if answer.code() == "503" {
+        return Err(io::Error::other(reason));
     }
-    Ok(Err(format!("{status}: {body}")))
+    Ok(Err(format!("{}: {reason}", answer.status())))
 }
 
 /// The next event; `None` at the end.
@@ -126,19 +118,10 @@ fn event(lines: &mut BufReader<UnixStream>) -> io::Result<Option<Event>> {
     }
 }
 
-/// A line without its end; `None` at the end of the stream.
-fn line(lines: &mut BufReader<UnixStream>) -> io::Result<Option<String>> {
-    let mut line = String::new();
-    lines.take(MAX_LINE_BYTES).read_line(&mut line)?;
-    if line.len() as u64 == MAX_LINE_BYTES {
-        return Err(io::Error::other("a line is too long"));
-    }
-    let is_end = line.is_empty();
-    Ok((!is_end).then(|| line.trim_end().to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn events(text: &str) -> Vec<io::Result<Option<Event>>> {
@@ -173,7 +156,7 @@ mod tests {
         for text in ["x\n", "7\n", "{\"id\": -1}\n"] {
             assert!(events(text)[0].is_err(), "{text}");
         }
-        let long = "x".repeat(2 * MAX_LINE_BYTES as usize);
+        let long = "x".repeat(2 * api::MAX_LINE_BYTES as usize);
         assert_eq!(
             events(&long)[0].as_ref().unwrap_err().to_string(),
             "a line is too long"

@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use mpbond::api;
-use mpbond::config::{Role, config_file, status_sockets};
 use mpbond_command::Failure;
 
-use super::socket::socket_of;
+use super::api;
 use follow::Follower;
 use programs::Folder;
 
@@ -49,14 +47,8 @@ pub(super) struct OnArgs {
 impl OnArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let folder = Folder::new(self.exec).map_err(Failure::input)?;
-        let file = self.config.clone();
-        let file = file.unwrap_or_else(|| config_file(Role::Primary));
-        let sockets = match self.config.is_some() || file.exists() {
-            true => vec![socket_of(Role::Primary, &file).map_err(Failure::input)?],
-            false => status_sockets(Role::Primary),
-        };
-        let sockets = sockets.iter().map(|socket| api::path_beside(socket));
-        let mut follower = Follower::new(sockets.collect());
+        let sockets = api::sockets(self.config).map_err(Failure::input)?;
+        let mut follower = Follower::new(sockets);
         loop {
             let event = follower.next().map_err(Failure::run)?;
             folder.run(&event);

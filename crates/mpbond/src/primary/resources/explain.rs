@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use hyper::header::{ACCEPT, HeaderMap};
 use hyper::{Response, StatusCode};
 use mpbond_policy::{Claim, DomainName, Fact, Flow, Policy};
 use serde::Deserialize;
 
 use super::Resources;
 use crate::api::{Failure, json, value_of};
-use crate::http::Answer;
+use crate::http::{Answer, answer};
 use crate::policy::device;
 
 /// Origin of the facts.
@@ -62,10 +63,24 @@ impl TryFrom<Question> for Flow {
 }
 
 impl Resources {
-    pub(super) async fn explain(&self, question: &str) -> Result<Response<Answer>, Failure> {
+    /// The explanation, as JSON or as text.
+    pub(super) async fn explain(
+        &self,
+        head: &HeaderMap,
+        question: &str,
+    ) -> Result<Response<Answer>, Failure> {
         let flow = Flow::try_from(value_of::<Question>(question)?)?;
         let device = device(self.primary.power.charge().await);
-        let of = |policy: &Policy| json(StatusCode::OK, &policy.explain(&flow, &device));
+        let as_text = head
+            .get(ACCEPT)
+            .is_some_and(|accept| accept == "text/plain");
+        let of = |policy: &Policy| {
+            let explanation = policy.explain(&flow, &device);
+            match as_text {
+                true => answer(StatusCode::OK, "text/plain", explanation.to_string()),
+                false => json(StatusCode::OK, &explanation),
+            }
+        };
         let policy = self.reloader.get(|config| config.policy.clone());
         match policy {
             Some(source) => Ok(of(source.policy())),

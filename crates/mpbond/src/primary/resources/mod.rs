@@ -140,7 +140,7 @@ impl Resources {
             Resource::Policy if is_get => Ok(self.policy()),
             Resource::Policy => self.put_policy(&head.headers, text_of(body).await?),
             Resource::PolicyCheck => Ok(self.check_policy(text_of(body).await?)),
-            Resource::Explain => self.explain(&text_of(body).await?).await,
+            Resource::Explain => self.explain(&head.headers, &text_of(body).await?).await,
             Resource::Streams | Resource::Events => Ok(not_allowed(&resource)),
         }
     }
