@@ -5,6 +5,9 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::{process, thread};
+
+use nix::sys::signal::{SigSet, Signal};
 
 /// Users that may connect: the one of this process.
 const MODE: u32 = 0o600;
@@ -38,6 +41,24 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
         return Err(e);
     }
     Ok(listener)
+}
+
+/// Has the socket at `path` removed when this process is ended by SIGINT or SIGTERM. To be called
+/// before other threads are started.
+///
+/// # Errors
+/// When the signals cannot be blocked, or no thread can be started.
+pub(crate) fn remove_at_end(path: &Path) -> io::Result<()> {
+    let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+    signals.thread_block()?;
+    let path = path.to_owned();
+    thread::Builder::new().spawn(move || {
+        let ended = signals.wait();
+        // While this process lived, no other one listened there.
+        let _ = fs::remove_file(path);
+        process::exit(i32::from(ended.is_err()));
+    })?;
+    Ok(())
 }
 
 #[cfg(test)]

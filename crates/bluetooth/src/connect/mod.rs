@@ -55,6 +55,7 @@ impl ConnectArgs {
             pool: Pool::new(self.radio.channels),
         };
         let listener = socket_file::listen(&self.socket)
+            .and_then(|listener| socket_file::remove_at_end(&self.socket).map(|()| listener))
             .map_err(|e| Failure::run(format_args!("{}: {e}", self.socket.display())))?;
         tracing::info!(
             "connections at {} are carried to {} by channels {}",
