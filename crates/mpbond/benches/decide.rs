@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mpbond::policy::{Cgroups, Charge, Client, InForce, device, flow};
+use mpbond::policy::{Cgroups, Client, InForce, Reading, device, flow};
 use mpbond_intercept::{Destination, Via};
 use mpbond_net::sock_diag::SockDiag;
 use mpbond_policy::Policy;
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
             cgroup,
             claim: None,
         });
-        assert_eq!(rules.decide(&flow, &device(Charge::default())).rule, None);
+        assert_eq!(rules.decide(&flow, &device(Reading::default())).rule, None);
         times.push(begin.elapsed());
         assert!(owner.is_some(), "the kernel knows the socket");
     }

@@ -37,6 +37,7 @@ mod internal;
 mod link_problem;
 mod names;
 mod network_changes;
+mod power;
 mod pricing;
 mod quota;
 mod random;

@@ -30,7 +30,7 @@ const KERNEL: &str = "the kernel";
 /// Batteries of this device.
 pub struct Power {
     batteries: Arc<[Battery]>,
-    newest: Cell<Option<(Instant, Charge)>>,
+    newest: Cell<Option<(Instant, Reading)>>,
 }
 
 /// Files of a battery.
@@ -42,7 +42,7 @@ struct Battery {
 
 /// Level of the batteries, and whether they are being charged, as far as they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Charge {
+pub struct Reading {
     percent: Option<u8>,
     is_charging: Option<bool>,
 }
@@ -62,22 +62,22 @@ impl Power {
         }
     }
 
-    /// The charge at present, or of the last ten seconds.
-    pub async fn charge(&self) -> Charge {
+    /// The level and state at present, or of the last ten seconds.
+    pub async fn read(&self) -> Reading {
         let now = Instant::now();
-        if let Some((at, charge)) = self.newest.get()
+        if let Some((at, reading)) = self.newest.get()
             && now.saturating_duration_since(at) < VALID_FOR
         {
-            return charge;
+            return reading;
         }
         if self.batteries.is_empty() {
-            return Charge::default();
+            return Reading::default();
         }
         let batteries = Arc::clone(&self.batteries);
-        let read = tokio::task::spawn_blocking(move || Charge::read(&batteries)).await;
-        let charge = read.unwrap_or_default();
-        self.newest.set(Some((now, charge)));
-        charge
+        let read = tokio::task::spawn_blocking(move || Reading::read(&batteries)).await;
+        let reading = read.unwrap_or_default();
+        self.newest.set(Some((now, reading)));
+        reading
     }
 }
 
@@ -112,7 +112,7 @@ fn value(file: &File) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-impl Charge {
+impl Reading {
     /// The mean of the levels of several batteries. They are being charged unless one discharges:
     /// those that are full, or held below that, are not said to be charging by the kernel.
     fn read(batteries: &[Battery]) -> Self {
@@ -134,12 +134,17 @@ impl Charge {
     }
 
     /// The level in percent.
-    pub fn level(self) -> Fact<u8> {
+    pub(crate) const fn percent(self) -> Option<u8> {
+        self.percent
+    }
+
+    /// The same as a fact.
+    pub(crate) fn level(self) -> Fact<u8> {
         fact(self.percent)
     }
 
     /// Whether the batteries are being charged, or full.
-    pub fn is_charging(self) -> Fact<bool> {
+    pub(crate) fn is_charging(self) -> Fact<bool> {
         fact(self.is_charging)
     }
 }
@@ -172,9 +177,9 @@ mod tests {
         put(class, name, &files);
     }
 
-    fn charge(power: &Power) -> (Option<u8>, Option<bool>) {
-        let charge = Charge::read(&power.batteries);
-        (charge.percent, charge.is_charging)
+    fn reading(power: &Power) -> (Option<u8>, Option<bool>) {
+        let reading = Reading::read(&power.batteries);
+        (reading.percent, reading.is_charging)
     }
 
     #[test]
@@ -191,9 +196,9 @@ mod tests {
         ];
         put(class.path(), "hidpp_battery_0", &mouse);
         let power = Power::at(class.path());
-        assert_eq!(charge(&power), (Some(50), Some(false)));
+        assert_eq!(reading(&power), (Some(50), Some(false)));
         battery(class.path(), "BAT1", "21", "Charging");
-        assert_eq!(charge(&power), (Some(51), Some(true)), "read again");
+        assert_eq!(reading(&power), (Some(51), Some(true)), "read again");
     }
 
     #[test]
@@ -209,7 +214,7 @@ mod tests {
             let class = tempfile::tempdir().unwrap();
             battery(class.path(), "BAT0", "7", status);
             let power = Power::at(class.path());
-            assert_eq!(charge(&power), (Some(7), is_charging), "{status}");
+            assert_eq!(reading(&power), (Some(7), is_charging), "{status}");
         }
     }
 
@@ -220,9 +225,9 @@ mod tests {
         battery(class.path(), "BAT1", "-1", "Full");
         battery(class.path(), "BAT2", &"9".repeat(40), "Full");
         let power = Power::at(class.path());
-        assert_eq!(charge(&power), (None, Some(true)));
+        assert_eq!(reading(&power), (None, Some(true)));
         let none = Power::at(&class.path().join("none"));
-        assert_eq!(charge(&none), (None, None));
+        assert_eq!(reading(&none), (None, None));
         assert!(fact::<u8>(None).origin().contains("no battery"));
     }
 
@@ -231,11 +236,11 @@ mod tests {
         let class = tempfile::tempdir().unwrap();
         battery(class.path(), "BAT0", "30", "Discharging");
         let power = Power::at(class.path());
-        assert_eq!(power.charge().await.percent, Some(30));
+        assert_eq!(power.read().await.percent, Some(30));
         battery(class.path(), "BAT0", "29", "Discharging");
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert_eq!(power.charge().await.percent, Some(30));
+        assert_eq!(power.read().await.percent, Some(30));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(power.charge().await.percent, Some(29));
+        assert_eq!(power.read().await.percent, Some(29));
     }
 }

@@ -37,6 +37,7 @@ trust = ["DEVICE-ID"]              # who may use it; or `mpbond trust ID`
 uplink = { interface = "wwan0" }   # or source = "10.0.0.2"; left out: as
                                    # routes say
 max_bytes_per_month = "2 GB"       # left out: no cap
+battery_floor = "20%"              # below it nothing is lent
 enabled = true                     # the off switch
 announce = true                    # primaries that it trusts find it on
                                    # the local network; left out: not

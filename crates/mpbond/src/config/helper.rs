@@ -12,7 +12,7 @@ use toml::Spanned;
 use super::ProxyAddress;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
-use super::value::{Congestion, Interface, Name, OneOrMore, Text};
+use super::value::{Congestion, Interface, Level, Name, OneOrMore, Text};
 use crate::socket_file::MAX_FOLDER_BYTES;
 
 /// Default bound of bytes waiting at a helper: enough to run ahead of the pipe, too little for
@@ -53,6 +53,8 @@ pub struct HelperConfig {
     pub buffer_bytes: u64,
     /// Maximum bytes relayed in a calendar month.
     pub max_bytes_per_month: Option<u64>,
+    /// Level of this device's battery in percent, below which nothing is lent.
+    pub battery_floor: Option<u8>,
     /// Whether this device lends its link.
     pub enabled: bool,
     /// Whether it announces itself on the local network to primaries that it trusts.
@@ -85,6 +87,7 @@ struct HelperFile {
     uplink: Option<UplinkFile>,
     buffer: Option<Spanned<Size>>,
     max_bytes_per_month: Option<Size>,
+    battery_floor: Option<Text<Level>>,
     enabled: Option<bool>,
     announce: Option<bool>,
     congestion: Option<Text<Congestion>>,
@@ -157,6 +160,7 @@ impl HelperConfig {
             uplink,
             buffer_bytes,
             max_bytes_per_month: file.max_bytes_per_month.map(|s| s.0),
+            battery_floor: file.battery_floor.map(|t| t.0.0),
             enabled: file.enabled.unwrap_or(true),
             announce: file.announce.unwrap_or(false),
             congestion: file.congestion.map(|t| t.0.0),

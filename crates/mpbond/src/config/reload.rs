@@ -151,6 +151,7 @@ impl Reload for HelperConfig {
             uplink,
             buffer_bytes,
             mut max_bytes_per_month,
+            battery_floor,
             enabled,
             announce,
             congestion,
@@ -158,6 +159,7 @@ impl Reload for HelperConfig {
         changes.applied("enabled", &self.enabled, &enabled);
         changes.applied("proxies", &self.proxies, &proxies);
         changes.applied("buffer", &self.buffer_bytes, &buffer_bytes);
+        changes.applied("battery_floor", &self.battery_floor, &battery_floor);
         // The account is a file that the daemon's sandbox leaves open only where there is a budget.
         let (now, key) = (self.max_bytes_per_month, "max_bytes_per_month");
         if now.is_some() == max_bytes_per_month.is_some() {
@@ -181,6 +183,7 @@ impl Reload for HelperConfig {
             proxies,
             buffer_bytes,
             max_bytes_per_month,
+            battery_floor,
             enabled,
             ..self.clone()
         };
@@ -256,7 +259,7 @@ pub(super) fn of_primary(header: &str, key: &str) -> &'static str {
 /// The same of a helper.
 pub(super) fn of_helper(header: &str, key: &str) -> &'static str {
     match (header, key) {
-        ("", "enabled" | "proxies" | "buffer") => APPLIED,
+        ("", "enabled" | "proxies" | "buffer" | "battery_floor") => APPLIED,
         ("", "max_bytes_per_month") => {
             "`mpbond reload` applies another amount; the first one, and its removal, need a restart."
         }

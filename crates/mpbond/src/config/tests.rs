@@ -256,6 +256,14 @@ fn wrong_helpers_are_told_what_is_wrong_and_where() {
             "c.toml:2: max_bytes_per_month: a size must not be negative",
         ),
         (
+            "proxies = \"203.0.113.1:4433\"\nbattery_floor = \"0%\"\n",
+            "c.toml:2: battery_floor: \"0%\" is not a whole percentage from \"1%\" to \"100%\"",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\nbattery_floor = \"+9%\"\n",
+            "c.toml:2: battery_floor: \"+9%\" is not a whole percentage",
+        ),
+        (
             "proxies = \"203.0.113.1:4433\"\nuplink = { device = \"x\" }\n",
             "c.toml:2: uplink.device: unknown key; allowed here are interface, source",
         ),

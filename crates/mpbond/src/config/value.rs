@@ -104,6 +104,23 @@ impl FromText for SchedulerKind {
     }
 }
 
+/// A level of a battery: a whole percentage from 1 to 100.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Level(pub u8);
+
+impl FromText for Level {
+    const EXPECTED: &'static str = "a whole percentage from \"1%\" to \"100%\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        let digits = text.strip_suffix('%').unwrap_or_default();
+        let is_whole = digits.bytes().all(|b| b.is_ascii_digit());
+        let level = digits.parse().ok().filter(|_| is_whole);
+        level
+            .filter(|level| (1..=100).contains(level))
+            .map(Self)
+            .ok_or_else(|| format!("\"{text}\" is not {}", Self::EXPECTED))
+    }
+}
+
 /// A resolver: an address, and a port if it is not 53.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Resolver(pub SocketAddr);

@@ -111,9 +111,12 @@ pub(super) async fn serve(
         let busy = relays.values().any(|r| r.moved.elapsed() < QUIET);
         tokio::select! {
             message = control.receive() => match message? {
-                Some(message) => if let Some(asked) = helper.answer(&mut control, message)? {
-                    helper.take(&mut control, asked, &events, &mut look_ups)?;
-                },
+                Some(message) => {
+                    helper.look_at_battery();
+                    if let Some(asked) = helper.answer(&mut control, message)? {
+                        helper.take(&mut control, asked, &events, &mut look_ups)?;
+                    }
+                }
                 None => return Ok(()),
             },
             Some(looked_up) = look_ups.join_next() => {
@@ -158,6 +161,7 @@ pub(super) async fn serve(
             },
             // No timer runs while no bytes move.
             _ = tick.tick(), if busy => {
+                helper.look_at_battery();
                 for (request, r) in &mut relays {
                     r.report(*request, &mut control)?;
                 }
@@ -391,6 +395,9 @@ impl Helper {
                 RefusalCode::BudgetSpent,
                 "this month's budget is used up".to_owned(),
             ));
+        }
+        if let Some(reason) = self.battery.refusal() {
+            return Err((RefusalCode::BatteryLow, reason));
         }
         Ok(proxies)
     }

@@ -1,6 +1,8 @@
 //! The helper daemon: lends its link by relaying between primaries and the proxies that its owner
 //! allows. It relays ciphertext and cannot read it.
 
+mod battery;
+mod battery_watch;
 mod budget;
 mod control;
 mod measurement;
@@ -146,6 +148,9 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     crate::task::spawn_local(revocation::watch(trusted, revoked));
     let moved = Rc::clone(&helper);
     crate::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
+    if helper.config().battery_floor.is_some() {
+        helper.read_battery().await;
+    }
     // Before another process hears that this one is ready.
     let mut stop = {
         let reloader = Rc::clone(&reloader);

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::info;
 
+use super::battery::OwnBattery;
 use super::budget::MonthlyBudget;
 use super::promise::Promise;
 use super::proxies::Names;
@@ -91,6 +92,7 @@ pub(super) struct Helper {
     pub(super) measurement_quota: Quota<DeviceId>,
     pub(super) next_relay: Cell<u64>,
     pub(super) budget: Option<MonthlyBudget>,
+    pub(super) battery: OwnBattery,
     pub(super) clock: Clock,
     /// Lines about connections that end badly.
     pub(super) refused: PeerLog<IpAddr>,
@@ -132,6 +134,7 @@ impl Helper {
             measurement_quota: Quota::new(MAX_MEASUREMENTS, MAX_MEASUREMENTS_EACH),
             next_relay: Cell::new(0),
             budget,
+            battery: OwnBattery::new(config.battery_floor),
             clock: Clock::start(),
             refused: PeerLog::default(),
             lines: PeerLog::of_connections(),
@@ -153,6 +156,7 @@ impl Helper {
         if let (Some(budget), Some(max)) = (&self.budget, config.max_bytes_per_month) {
             budget.set_max_bytes(max);
         }
+        self.battery.set_floor(config.battery_floor);
         for relay in self.relays.borrow().values() {
             if !config.lends_to(&relay.entry, relay.proxy) {
                 info!(

@@ -40,6 +40,7 @@ impl Helper {
         if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {
             notes.push("this month's budget is used up".to_owned());
         }
+        notes.extend(self.battery.refusal());
         Status {
             role: "helper".to_owned(),
             device: self.identity.id().to_string(),

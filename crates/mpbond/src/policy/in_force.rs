@@ -156,7 +156,7 @@ mod tests {
     use mpbond_policy::Fact;
 
     use super::*;
-    use crate::policy::{Charge, device};
+    use crate::policy::{Reading, device};
 
     fn policy(names: &[&str]) -> Arc<Policy> {
         let rule = |(name, port)| {
@@ -196,7 +196,7 @@ mod tests {
         let uid = rule(1, "uid = 7", "\"refuse\"");
         let named = "domain = \"a.example\"\nport = 443";
         let wait = |rules: &str, port| {
-            in_force(rules).wait_for_name(&stranger(port), &device(Charge::default()))
+            in_force(rules).wait_for_name(&stranger(port), &device(Reading::default()))
         };
         for (set, time) in [
             (class, WAIT_FOR_CLASS),
@@ -224,7 +224,7 @@ mod tests {
              [[rule]]\nname = \"e\"\ndscp = 1\nset = \"refuse\"\n",
         );
         let refused = |port| {
-            let found = rules.refused_by_socket(&stranger(port), &device(Charge::default()));
+            let found = rules.refused_by_socket(&stranger(port), &device(Reading::default()));
             found
                 .and_then(|decision| decision.rule)
                 .map(|rule| rule.name)

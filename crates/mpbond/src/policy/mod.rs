@@ -4,10 +4,9 @@ mod cgroups;
 mod device;
 mod facts;
 mod in_force;
-mod power;
 
+pub use crate::power::Reading;
 pub use cgroups::Cgroups;
 pub use device::device;
 pub use facts::{Client, Program, flow, program, stated};
 pub use in_force::InForce;
-pub use power::{Charge, Power};

@@ -11,7 +11,7 @@ use super::identity::Identity;
 use super::reach::Reach;
 use super::server_name::server_name;
 use super::state::Primary;
-use crate::policy::{Charge, Client, InForce, device, flow, stated};
+use crate::policy::{Client, InForce, Reading, device, flow, stated};
 
 /// Handling of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +119,8 @@ async fn apply_one(
         claim: claimed(connection, owner),
     });
     let device = device(match policy.depends_on_batteries() {
-        true => primary.power.charge().await,
-        false => Charge::default(),
+        true => primary.power.read().await,
+        false => Reading::default(),
     });
     let mut decision = policy.decide(&flow, &device);
     if connection.via() == Via::Transparent

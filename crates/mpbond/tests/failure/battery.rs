@@ -1,16 +1,19 @@
-//! Rules on the battery of the primary's device.
+//! Rules on the battery of the primary's device, and the floor of a helper's.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
-use crate::daemons::{Bond, Ways, origin, text, until_within};
+use crate::daemons::{Bond, Ways, download, origin, text, until, until_within};
 use crate::log_flood::start;
 use crate::policy_reload::apply;
+
+/// Time for a reading, which is used for 10 s, 30 s for relays to end, and attempts to dial.
+const LONG: Duration = Duration::from_secs(90);
 
 /// Folder of the kernel's batteries.
 const CLASS: &str = "/sys/class/power_supply";
@@ -41,26 +44,42 @@ fn explain(bond: &Bond, arguments: &[&str]) -> (Option<i32>, String) {
     (done.status.code(), String::from_utf8(text).unwrap())
 }
 
-#[test]
-fn connections_are_refused_while_the_battery_is_low() {
+/// Plays a role that puts a folder in place of the kernel's.
+fn play_with_a_battery(role: &str) {
     if Path::new(CLASS).exists() {
-        play("-Urm", "policy_battery::on_a_battery");
+        play("-Urm", role);
     } else {
         Need::Namespaces.is_missing(format_args!("this kernel has no {CLASS}"));
     }
 }
 
+/// The folder that is in place of the kernel's from now on.
+fn class(bond: &Bond, capacity: u8) -> PathBuf {
+    let class = bond.file("class");
+    charge(&class, capacity, "Discharging");
+    sh(&format!("mount --bind {} {CLASS}", text(&class)));
+    class
+}
+
+#[test]
+fn connections_are_refused_while_the_battery_is_low() {
+    play_with_a_battery("battery::rules");
+}
+
+#[test]
+fn a_helper_lends_nothing_while_its_battery_is_low() {
+    play_with_a_battery("battery::floor");
+}
+
 #[test]
 #[ignore = "a role of another test"]
-fn on_a_battery() {
+fn rules() {
     if !is_called_for() {
         return;
     }
     let origin = origin();
     let bond = Bond::new(Ways::Own, "policy = \"policy.toml\"", "");
-    let class = bond.file("class");
-    charge(&class, 81, "Discharging");
-    sh(&format!("mount --bind {} {CLASS}", text(&class)));
+    let class = class(&bond, 81);
     let rule =
         |condition: &str| format!("[[rule]]\nname = \"save\"\n{condition}\nset = \"refuse\"\n");
     fs::write(bond.file("policy.toml"), rule("battery = \"< 20%\"")).unwrap();
@@ -90,5 +109,49 @@ fn on_a_battery() {
     charge(&class, 19, "Charging");
     until_within(Duration::from_secs(30), "connections are refused", || {
         bond.connect(origin).err() == Some(2)
+    });
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn floor() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let bond = Bond::new(Ways::Both, "", "");
+    let class = class(&bond, 19);
+    let file = bond.file("helper.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    let put = |floor: &str| {
+        let line = format!("battery_floor = \"{floor}\"\n");
+        fs::write(&file, line + &config).unwrap();
+    };
+    put("20%");
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    let helper = || {
+        let links = bond.status("primary").unwrap().links;
+        links
+            .into_iter()
+            .find(|link| link.kind == "helper")
+            .unwrap()
+    };
+    until("the helper refuses", || {
+        let error = helper().error.unwrap_or_default();
+        error.ends_with("the battery is low (19%)")
+    });
+    let notes = bond.status("helper").unwrap().notes;
+    assert_eq!(notes, ["the battery is low (19%)"]);
+    assert!(bond.works(origin), "over the own link");
+    // The level is sufficient for another floor.
+    put("10%");
+    mpbond::status_socket::reload(&bond.file("helper.sock")).unwrap();
+    until_within(LONG, "the helper lends", || helper().state == "up");
+    // It sinks while bytes move: nothing is lost when the relays end.
+    charge(&class, 9, "Discharging");
+    until_within(LONG, "the relays have ended", || {
+        let running = download(&bond, origin, 1_000_000);
+        assert_eq!(running.end().unwrap(), 1_000_000);
+        helper().state != "up"
     });
 }

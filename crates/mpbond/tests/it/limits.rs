@@ -70,6 +70,7 @@ fn helper(relays_to: SocketAddr) -> (SocketAddr, DeviceId, tempfile::TempDir) {
         proxies: vec![ProxyAddress::At(relays_to)],
         uplink: Uplink::default(),
         buffer_bytes: 1 << 20,
+        battery_floor: None,
         max_bytes_per_month: None,
         enabled: true,
         congestion: None,

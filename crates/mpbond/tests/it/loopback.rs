@@ -117,6 +117,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 proxies: vec![ProxyAddress::At(listen)],
                 uplink: Uplink::default(),
                 buffer_bytes: 4 << 20,
+                battery_floor: None,
                 max_bytes_per_month: None,
                 enabled: true,
                 announce: false,

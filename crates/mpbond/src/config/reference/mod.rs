@@ -389,6 +389,14 @@ const HELPER: FilePage = FilePage {
                               they are spent, the helper relays nothing until the next month.",
                 },
                 FileKey {
+                    name: "battery_floor",
+                    values: "whole percentage, from 1% to 100%",
+                    default: KeyDefault::Words("no floor"),
+                    meaning: "Level of this device's battery below which it accepts no new relays, \
+                              and ends those that are open 30 s later. It lends again at 5 points \
+                              more. Without a battery the key has no effect.",
+                },
+                FileKey {
                     name: "enabled",
                     values: "true or false",
                     default: KeyDefault::Value("true"),

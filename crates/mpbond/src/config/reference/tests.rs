@@ -186,6 +186,7 @@ fn other_value(key: &FileKey) -> &'static str {
                 ("device id", "\"OTHER\""),
                 ("span of time", "\"7s\""),
                 ("size", "\"7 MiB\""),
+                ("whole percentage", "\"7%\""),
                 ("number from", "7"),
                 ("port, from", "7"),
                 ("network, or", "\"192.0.2.0/24\""),

@@ -70,7 +70,7 @@ impl Resources {
         question: &str,
     ) -> Result<Response<Answer>, Failure> {
         let flow = Flow::try_from(value_of::<Question>(question)?)?;
-        let device = device(self.primary.power.charge().await);
+        let device = device(self.primary.power.read().await);
         let as_text = head
             .get(ACCEPT)
             .is_some_and(|accept| accept == "text/plain");

@@ -1,0 +1,59 @@
+//! Looks at the battery of a helper, and the end of its relays when it is low.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpbond_policy::Charge;
+use tokio::time::Instant;
+use tracing::info;
+
+use super::state::Helper;
+
+/// Interval at which the level is read while relays carry bytes. An idle device is not woken for
+/// it.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+impl Helper {
+    /// Reads the level. Relays end once the battery has been below the floor for 30 s.
+    pub(super) async fn read_battery(&self) {
+        let now = self.clock.now();
+        let percent = self.battery.power.read().await.percent();
+        let before = self.battery.charge();
+        self.battery.percent.set(percent);
+        let relays = self.relays.borrow().len();
+        self.battery
+            .state
+            .borrow_mut()
+            .handle_level(now, percent, relays);
+        let after = self.battery.charge();
+        if after != before {
+            info!(?percent, charge = ?after, "battery");
+        }
+        self.end_relays_of_low_battery();
+    }
+
+    /// Reads the level aside, unless it has been read within the interval.
+    pub(super) fn look_at_battery(self: &Rc<Self>) {
+        if self.config().battery_floor.is_none() {
+            return;
+        }
+        let looked = self.battery.looked.get();
+        if looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            let relays = self.relays.borrow().len();
+            let now = self.clock.now();
+            self.battery.state.borrow_mut().handle_flows(now, relays);
+            return self.end_relays_of_low_battery();
+        }
+        self.battery.looked.set(Some(Instant::now()));
+        let helper = Rc::clone(self);
+        crate::task::spawn_local(async move { helper.read_battery().await });
+    }
+
+    fn end_relays_of_low_battery(&self) {
+        if self.battery.charge() == Charge::Low {
+            for relay in self.relays.borrow().values() {
+                relay.handle.stop();
+            }
+        }
+    }
+}
