@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use mpbond_session::wire::{AckCount, Frame, FrameType, MAX_RECORD_BYTES, PathReport, Secret};
 use mpbond_session::{
-    Capabilities, CloseCode, Destination, Limits, PathInfo, ResetCode, Role, Session,
-    SessionConfig, SessionId, StreamClass, StreamId, SubflowId, SubflowSetup, parse_hello,
+    Capabilities, CloseCode, Destination, Limits, PathInfo, PathNumber, PathSet, ResetCode, Role,
+    Session, SessionConfig, SessionId, StreamClass, StreamId, SubflowId, SubflowSetup, Treatment,
+    parse_hello,
 };
 use mpbond_units::{BitRate, Timestamp};
 
@@ -36,6 +37,7 @@ fn config() -> SessionConfig {
         send_memory_bytes: SEND_BYTES,
         max_streams: MAX_STREAMS,
         max_subflows: 4,
+        obeys_paths: true,
         ..SessionConfig::default()
     }
 }
@@ -58,7 +60,7 @@ pub fn hostile_primary(octets: &[u8]) {
 pub fn hostile_proxy(octets: &[u8]) {
     bounded(octets, |choices, now| {
         let mut client = Session::client(config(), [3; 32]);
-        let id = client.add_subflow(now, SubflowSetup::default());
+        let id = client.add_subflow(now, numbered());
         let destination = Destination::Name {
             host: "origin.test".to_owned(),
             port: 80,
@@ -79,7 +81,10 @@ pub fn hostile_proxy(octets: &[u8]) {
                     max_stream_data: choices.number() >> 2,
                     max_streams: choices.number() >> 2,
                 },
-                capabilities: Capabilities::of_this_version(None),
+                capabilities: Capabilities {
+                    obeys_paths: choices.octet() & 1 != 0,
+                    ..Capabilities::of_this_version(None)
+                },
             };
             let mut record = Vec::new();
             answer.encode(&mut record);
@@ -98,9 +103,17 @@ fn bounded(octets: &[u8], work: impl FnOnce(&mut Choices<'_>, Timestamp) -> Opti
     assert!(peak <= MOST_BYTES, "{peak} bytes were held at a time");
 }
 
+/// A subflow on the path of number 0.
+fn numbered() -> SubflowSetup {
+    SubflowSetup {
+        path: PathNumber::new(0),
+        ..SubflowSetup::default()
+    }
+}
+
 fn client_hello(now: Timestamp) -> Option<Bytes> {
     let mut client = Session::client(config(), [3; 32]);
-    let id = client.add_subflow(now, SubflowSetup::default());
+    let id = client.add_subflow(now, numbered());
     client.handle_room(id, 1 << 20);
     let mut out = Vec::new();
     client.poll_transmit(now, &mut out)?;
@@ -186,7 +199,15 @@ fn application(session: &mut Session, now: Timestamp, what: u8) {
             4 => session.finish(id),
             5 => session.reset(now, id, ResetCode::Cancelled),
             6 => session.stop(now, id, ResetCode::Cancelled),
-            _ => {}
+            _ => {
+                // Refused where the peer does not obey sets; nothing happens at a proxy.
+                let paths = PathSet::of(PathNumber::new(u64::from(what >> 3)));
+                let treatment = Treatment {
+                    paths: paths.unwrap_or(PathSet::ALL),
+                    ..Treatment::default()
+                };
+                let _ = session.set_treatment(id, treatment);
+            }
         }
     }
 }
@@ -214,6 +235,21 @@ fn stream(choices: &mut Choices<'_>) -> StreamId {
     }
 }
 
+/// Any treatment; few of the sets of paths contain that of the subflow, which is 0.
+fn treatment(choices: &mut Choices<'_>) -> Treatment {
+    let kind = choices.octet();
+    let numbers = match kind & 0x80 {
+        0 => 0,
+        _ => choices.number(),
+    };
+    let paths = (0..=u64::from(PathNumber::MAX)).filter(|n| numbers >> n & 1 != 0);
+    Treatment {
+        class: StreamClass::IN_ORDER[usize::from(kind & 3)],
+        priority: kind >> 2 & Treatment::MAX_PRIORITY,
+        paths: PathSet::of(paths.filter_map(PathNumber::new)).unwrap_or(PathSet::ALL),
+    }
+}
+
 fn frame(choices: &mut Choices<'_>) -> Frame {
     let subflow = |choices: &mut Choices<'_>| SubflowId(u32::from(choices.octet() % 4));
     let number = |choices: &mut Choices<'_>| choices.number() >> 2;
@@ -236,7 +272,7 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
         }
         4 => Frame::Open {
             stream: stream(choices),
-            treatment: StreamClass::Bulk.into(),
+            treatment: treatment(choices),
             max_stream_data: number(choices),
             destination: Destination::Name {
                 host: "x".repeat(usize::from(choices.octet()).max(1)),
@@ -308,7 +344,7 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
             5 => Frame::Class {
                 stream: stream(choices),
                 change: number(choices),
-                treatment: StreamClass::IN_ORDER[usize::from(choices.octet() & 3)].into(),
+                treatment: treatment(choices),
             },
             3 => Frame::Extension {
                 kind: FrameType(FrameType::EXTENSIONS.0 | choices.octet()),

@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use mpbond_session::wire::MAX_RECORD_BYTES;
 use mpbond_session::{
-    CloseCode, Destination, Event, Hello, HelperId, Read, ResetCode, Role, SchedulerKind, Session,
-    SessionConfig, SessionId, StreamClass, StreamId, SubflowSetup, close_record, parse_hello,
+    CloseCode, Destination, Event, Hello, HelperId, PathNumber, PathSet, Read, ResetCode, Role,
+    SchedulerKind, Session, SessionConfig, SessionId, StreamClass, StreamId, SubflowSetup,
+    Treatment, close_record, parse_hello,
 };
 use mpbond_units::Timestamp;
 
@@ -21,6 +22,9 @@ const HANDSHAKE_OCTETS: u64 = 400;
 
 /// Links at a time, well below what a session takes.
 const MAX_LINKS: usize = 4;
+
+/// Numbered paths: a link has the one or the other, in turn.
+const PATHS: u8 = 2;
 
 /// Streams in one run.
 const MAX_STREAMS: usize = 12;
@@ -85,6 +89,7 @@ impl World {
         ];
         let mut config = SessionConfig {
             scheduler: schedulers[choices.below(schedulers.len())],
+            obeys_paths: true,
             ..SessionConfig::default()
         };
         if choices.octet() & 1 == 1 {
@@ -111,6 +116,10 @@ impl World {
         if self.links.len() >= MAX_LINKS || self.lost || self.joined == u8::MAX {
             return;
         }
+        self.add_link(choices);
+    }
+
+    fn add_link(&mut self, choices: &mut Choices<'_>) {
         self.joined += 1;
         let kind = choices.octet();
         let helper = (kind & 1 == 1).then_some(HelperId(u32::from(kind >> 1 & 3)));
@@ -119,6 +128,7 @@ impl World {
             helper,
             role: Role::regular_unless(kind & 8 == 8),
             exporter: [self.joined; 32],
+            path: PathNumber::new((self.joined % PATHS).into()),
             tx_octets: HANDSHAKE_OCTETS,
             rx_octets: HANDSHAKE_OCTETS,
             ..SubflowSetup::default()
@@ -133,6 +143,7 @@ impl World {
             id,
             helper,
             exporter: [self.joined; 32],
+            path: self.joined % PATHS,
             up: channel(),
             down: channel(),
             accepted: false,
@@ -199,15 +210,25 @@ impl World {
         if self.flows.len() >= MAX_STREAMS {
             return;
         }
-        let class = match choices.octet() & 1 {
+        let kind = choices.octet();
+        let class = match kind & 1 {
             0 => StreamClass::Bulk,
             _ => StreamClass::Interactive,
+        };
+        let paths = (0..PATHS).filter(|n| kind >> (1 + n) & 1 != 0);
+        let paths = paths.filter_map(|n| PathNumber::new(n.into()));
+        // Before the proxy has answered, it is not known to obey sets.
+        let paths = PathSet::of(paths).filter(|_| self.client.obeys_paths());
+        let treatment = Treatment {
+            priority: kind >> 3 & Treatment::MAX_PRIORITY,
+            paths: paths.unwrap_or(PathSet::ALL),
+            ..class.into()
         };
         let destination = Destination::Name {
             host: "origin.test".to_owned(),
             port: 80,
         };
-        if let Ok(id) = self.client.open(self.now, destination, class) {
+        if let Ok(id) = self.client.open(self.now, destination, treatment) {
             self.flows.insert(id, Default::default());
         }
     }
@@ -538,6 +559,12 @@ impl World {
         sent
     }
 
+    /// Whether streams may wait for a path that has no link.
+    fn lacks_a_path(&self) -> bool {
+        let has = |path| self.links.iter().any(|link| link.path == path);
+        !self.lost && !(0..PATHS).all(has)
+    }
+
     /// The network is good again: everything ends, unless the session was given up before.
     fn end(&mut self) {
         for round in 0.. {
@@ -548,8 +575,8 @@ impl World {
                 link.up.silent = false;
                 link.down.silent = false;
             }
-            if self.links.is_empty() {
-                self.join(&mut Choices::new(&[]));
+            while self.lacks_a_path() && self.joined < u8::MAX {
+                self.add_link(&mut Choices::new(&[]));
             }
             let arrived = self.deliver(usize::MAX);
             self.finish_all();

@@ -58,6 +58,8 @@ const WINDOW_BYTES: u64 = 64 << 10;
 
 /// A subflow between the two ends.
 pub(super) struct Link {
+    /// Number of its path.
+    pub(super) path: u8,
     pub(super) id: SubflowId,
     pub(super) helper: Option<HelperId>,
     pub(super) exporter: [u8; 32],

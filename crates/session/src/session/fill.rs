@@ -126,7 +126,7 @@ impl Session {
                 self.put_copies(id, &mut target);
             }
         }
-        let streams = self.streams.ready.len_through(paths, RANKS - 1);
+        let streams = self.streams.ready.len_beside(paths, RANKS - 1);
         let ranks = self.streams.ready.ranks(paths);
         for rank in ranks.filter(|rank| scope.takes(*rank)) {
             let mut pass = self.streams.ready.pass(paths, rank);
@@ -138,7 +138,7 @@ impl Session {
                     break;
                 };
                 // Those that are served before its end.
-                let ahead = self.streams.ready.len_through(paths, rank) as u64 + 1;
+                let ahead = self.streams.ready.len_beside(paths, rank) as u64 + 1;
                 if streams > 1 && self.is_short(id, ahead, before) {
                     self.scratch.left_to_faster = true;
                     self.streams.put_back(rank, id);
@@ -213,7 +213,10 @@ impl Session {
     fn put_stream(&mut self, id: StreamId, share: Share, target: &mut Target) {
         let on = target.on;
         loop {
-            let credit = self.flow.credit();
+            let Some(paths) = self.streams.get(id).map(|s| s.treatment.paths) else {
+                return;
+            };
+            let credit = self.streams.credit_for(paths, self.flow.credit());
             let Some(s) = self.streams.get_mut(id) else {
                 return;
             };

@@ -64,7 +64,8 @@ impl Reinjection {
         let streams = &*work.streams;
         let has_new = |group: &Group| {
             let mut ids = (0..RANKS).flat_map(|rank| group.ids_in(rank));
-            credit > 0 && ids.any(|id| streams.get(id).is_some_and(|s| s.send.has_new()))
+            streams.credit_for(group.paths(), credit) > 0
+                && ids.any(|id| streams.get(id).is_some_and(|s| s.send.has_new()))
         };
         let waits = |group: &&Group| {
             group.unscheduled > 0

@@ -13,7 +13,7 @@ use crate::{CloseCode, PathSet, StreamClass, StreamId};
 
 /// Maximum number of sets of paths that the streams of a client have at a time: each record looks
 /// at all of them.
-const MAX_SETS: usize = 64;
+const MAX_SETS: usize = 32;
 
 /// Maximum number at a server. Frames that take streams out of a set may be overtaken by those that
 /// put others into new ones.

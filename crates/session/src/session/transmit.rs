@@ -7,6 +7,7 @@ use super::choose::{Scope, Selection, passed_rank};
 use super::event::{Event, Transmit};
 use super::feedback;
 use super::reinject;
+use super::takers::Takers;
 use super::timer::Timer;
 use crate::mechanism::Mechanism;
 use crate::scheduler::{DEFER, SubflowView};
@@ -178,8 +179,16 @@ impl Session {
             let i = self.put_group(now, selection(PathSet::ALL), out, frames, views);
             return (i, self.timers.get(Timer::Schedule));
         }
+        let takers = Takers::of(
+            self.subflows
+                .iter()
+                .filter(|s| s.tx.room > 0 && s.carries()),
+        );
         let mut again: Option<Timestamp> = None;
         for paths in self.streams.ready.sets(&|rank| scope.takes(rank)) {
+            if !takers.may_carry(paths) {
+                continue;
+            }
             let i = self.put_group(now, selection(paths), out, frames, views);
             if i.is_some() {
                 return (i, None);
@@ -298,38 +307,58 @@ impl Session {
     // ---- control frames -------------------------------------------------------------------
 
     fn control_is_due(&self, now: Timestamp) -> bool {
-        self.feedback.is_due(now, &self.subflows)
-            || self.control.is_due()
-            || self.streams.has_signals()
+        self.session_control_is_due(now) || self.streams.has_signals()
+    }
+
+    /// Whether frames of the session itself are due. They choose among all subflows, whatever paths
+    /// streams wait for: in a record for one of those they might wait on a slow one, or on a
+    /// backup.
+    fn session_control_is_due(&self, now: Timestamp) -> bool {
+        self.feedback.is_due(now, &self.subflows) || self.control.is_due()
     }
 
     /// The subflow for small frames. The peer waits for what an OPEN asks for, and wakes radios
     /// anyway. None is to wait at a helper, if an express can carry it: neither frames of streams
     /// nor acknowledgements, without which what they acknowledge counts as lost.
     fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
-        let paths = self.streams.signalling_paths();
+        let of_session = self.session_control_is_due(now);
+        let paths = match of_session {
+            true => self.streams.signalling_paths().map(|_| PathSet::ALL),
+            false => self.streams.signalling_paths(),
+        };
         if self.has_expresses()
             && let Some((i, _)) = reinject::express_for(now, &self.subflows)
-            && (paths.is_none() || self.streams.has_signals_on(self.subflows[i].path))
+            && (of_session || paths.is_none() || self.streams.has_signals_on(self.subflows[i].path))
         {
             return Some(i);
         }
         let paths = paths.unwrap_or(PathSet::ALL);
         let urgent = self.streams.has_opens() || !self.config.uses(Mechanism::AwakeRadio);
-        let chosen = self.feedback.choose(now, &self.subflows, paths, urgent);
-        if chosen.is_some() || paths.is_all() {
-            return chosen;
-        }
-        // Frames of streams wait for room on their paths, frames of the session for none of them.
-        self.feedback
-            .choose(now, &self.subflows, PathSet::ALL, false)
+        self.feedback.choose(now, &self.subflows, paths, urgent)
     }
 
-    /// Writes control frames for a subflow of this path.
+    /// Writes control frames for a subflow of this path. Without sets of paths, those of the
+    /// session that are not due yet go along.
     fn put_control(
         &mut self,
         now: Timestamp,
         path: Option<PathNumber>,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+    ) {
+        if !self.streams.ready.has_sets() || self.session_control_is_due(now) {
+            self.put_session_control(now, out, frames);
+        }
+        while out.len() < CONTROL_BYTES
+            && let Some(id) = self.streams.pop_signalling(path)
+        {
+            self.put_signals(id, path, out, frames);
+        }
+    }
+
+    fn put_session_control(
+        &mut self,
+        now: Timestamp,
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) {
@@ -371,11 +400,6 @@ impl Session {
             let reason = self.control.go_away.clone().unwrap_or_default();
             Frame::GoAway { reason }.encode(out);
             frames.push(SentFrame::GoAway);
-        }
-        while out.len() < CONTROL_BYTES
-            && let Some(id) = self.streams.pop_signalling(path)
-        {
-            self.put_signals(id, path, out, frames);
         }
     }
 

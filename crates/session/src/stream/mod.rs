@@ -80,6 +80,8 @@ pub(crate) struct Listed {
     pub(crate) unscheduled: u64,
     /// Bytes to be sent again.
     pub(crate) retransmit: u64,
+    /// Bytes that subflows were given, from the first one on that has not arrived.
+    pub(crate) outstanding: u64,
     /// Counts among the streams that await an answer.
     pub(crate) awaits: bool,
 }

@@ -76,6 +76,12 @@ impl SendBuffer {
         self.next
     }
 
+    /// Bytes that subflows were given, from the first one on that has not arrived: they count
+    /// against the peer's window whatever of them has arrived, since they cannot be read.
+    pub(crate) fn outstanding_bytes(&self) -> u64 {
+        self.next - self.base
+    }
+
     pub(crate) fn all_acked(&self) -> bool {
         self.base == self.end
     }

@@ -111,6 +111,8 @@ pub(in crate::session) struct Group {
     pub(in crate::session) unscheduled: u64,
     /// Bytes to be sent again, among those.
     pub(in crate::session) retransmit: u64,
+    /// Bytes that subflows were given, from the first one of each stream on that has not arrived.
+    pub(in crate::session) outstanding: u64,
     /// Bytes kept for sending.
     pub(in crate::session) held: u64,
 }
@@ -132,6 +134,7 @@ impl Group {
             blocked: Vec::new(),
             unscheduled: 0,
             retransmit: 0,
+            outstanding: 0,
             held: 0,
         }
     }

@@ -381,9 +381,9 @@ impl Order {
         self.open().map(|group| group.len_through(RANKS - 1)).sum()
     }
 
-    /// Number of streams of these paths in this rank and those before it.
-    pub(super) fn len_through(&self, paths: PathSet, rank: usize) -> usize {
-        let groups = self.open().filter(|group| group.paths == paths);
+    /// Number of streams in this rank and those before it that share a path with this set.
+    pub(super) fn len_beside(&self, paths: PathSet, rank: usize) -> usize {
+        let groups = self.open_beside(paths);
         groups.map(|group| group.len_through(rank)).sum()
     }
 

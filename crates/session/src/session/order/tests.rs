@@ -141,6 +141,22 @@ fn a_pass_takes_each_stream_once_by_priority() {
 }
 
 #[test]
+fn streams_ahead_are_those_that_share_a_path() {
+    let numbers = |some: &[u64]| PathSet::of(some.iter().filter_map(|n| PathNumber::new(*n)));
+    let [low, both, high] = [&[0][..], &[0, 1], &[1]].map(|some| numbers(some).unwrap());
+    let mut order = Order::default();
+    order.set_carrying(Some(both));
+    for (n, (paths, rank)) in (0..).zip([(low, 2), (both, 2), (high, 5), (PathSet::ALL, 5)]) {
+        order.enter(paths);
+        order.push(&with(0, paths), rank, StreamId(n));
+    }
+    let ahead = |paths| [2, 5].map(|rank| order.len_beside(paths, rank));
+    assert_eq!(ahead(low), [2, 3]);
+    assert_eq!(ahead(high), [1, 3]);
+    assert_eq!(ahead(PathSet::ALL), [2, 4]);
+}
+
+#[test]
 fn streams_of_a_group_without_a_path_do_not_wait() {
     let number = |n| crate::PathNumber::new(n).unwrap();
     let one = PathSet::of([number(1)]).unwrap();

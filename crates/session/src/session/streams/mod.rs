@@ -126,6 +126,7 @@ impl Streams {
         if let Some(group) = self.ready.group(paths) {
             group.unscheduled -= s.listed.unscheduled;
             group.retransmit -= s.listed.retransmit;
+            group.outstanding -= s.listed.outstanding;
             group.held -= held;
             group.blocked.retain(|b| *b != id);
             // A parked group writes nothing. That of all paths drops the stream in its turn.
@@ -155,11 +156,12 @@ impl Streams {
         let Some(s) = self.table.get_mut(&id) else {
             return;
         };
-        let (unscheduled, retransmit) = match s.send.reset {
-            Some(_) => (0, 0),
+        let (unscheduled, retransmit, outstanding) = match s.send.reset {
+            Some(_) => (0, 0, 0),
             None => {
                 let buffer = &s.send.buffer;
-                (buffer.untransmitted(), buffer.retransmit_bytes())
+                let (unscheduled, retransmit) = (buffer.untransmitted(), buffer.retransmit_bytes());
+                (unscheduled, retransmit, buffer.outstanding_bytes())
             }
         };
         let awaits = s.awaits_answer();
@@ -178,9 +180,11 @@ impl Streams {
         if let Some(group) = self.ready.group(s.treatment.paths) {
             group.unscheduled = group.unscheduled - listed.unscheduled + unscheduled;
             group.retransmit = group.retransmit - listed.retransmit + retransmit;
+            group.outstanding = group.outstanding - listed.outstanding + outstanding;
         }
         listed.unscheduled = unscheduled;
         listed.retransmit = retransmit;
+        listed.outstanding = outstanding;
         if listed.queued.is_none() && s.send.is_sendable() {
             let rank = rank(s.treatment.class, s.served);
             listed.queued = Some(self.ready.push(&s.treatment, rank, id));
@@ -219,6 +223,24 @@ impl Streams {
     /// Bytes to be sent again; without those of parked streams.
     pub(super) fn retransmit_bytes(&self) -> u64 {
         self.ready.open().map(|group| group.retransmit).sum()
+    }
+
+    /// Bytes that streams of this set may add to `credit` bytes of the peer's session window, of
+    /// which others are outstanding.
+    ///
+    /// Streams with sets keep to half of the window. Their bytes may be lost with a path, and hold
+    /// the window until it is back: with more than three quarters the peer, which grants a quarter
+    /// at a time, would never grant more, and all streams would stop.
+    pub(super) fn credit_for(&self, paths: PathSet, credit: u64) -> u64 {
+        if paths.is_all() {
+            return credit;
+        }
+        let outstanding = |groups: &mut dyn Iterator<Item = &Group>| {
+            groups.map(|group| group.outstanding).sum::<u64>()
+        };
+        let with_sets = self.ready.all().filter(|group| !group.paths().is_all());
+        let window = credit.saturating_add(outstanding(&mut self.ready.all()));
+        credit.min((window / 2).saturating_sub(outstanding(&mut { with_sets })))
     }
 
     /// Bytes kept until the peer has them.
@@ -320,6 +342,7 @@ impl Streams {
         if let Some(group) = self.ready.group(from) {
             group.unscheduled -= listed.unscheduled;
             group.retransmit -= listed.retransmit;
+            group.outstanding -= listed.outstanding;
             group.held -= held;
             signals = group.signalling.contains(&id);
             group.signalling.retain(|s| *s != id);
@@ -331,6 +354,7 @@ impl Streams {
         if let Some(group) = self.ready.group(to) {
             group.unscheduled += listed.unscheduled;
             group.retransmit += listed.retransmit;
+            group.outstanding += listed.outstanding;
             group.held += held;
             group.signalling.extend(signals.then_some(id));
             group.blocked.extend(is_blocked.then_some(id));
