@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpbond_session::HelperId;
+use mpbond_session::{HelperId, PathNumber};
 
 use crate::express::WORTH_OPENING;
 
@@ -37,6 +37,8 @@ pub struct Link {
     pub helper: Option<HelperId>,
     /// Whether its subflow carries data only when no regular one is left.
     pub backup: bool,
+    /// Number by which sets of paths name it, if it has one.
+    pub number: Option<PathNumber>,
 }
 
 impl Link {
@@ -46,6 +48,7 @@ impl Link {
             name: name.to_owned(),
             helper: None,
             backup: false,
+            number: None,
         }
     }
 

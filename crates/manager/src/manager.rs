@@ -401,6 +401,7 @@ impl Manager {
         SubflowSetup {
             name: link.config.name.clone(),
             helper: link.config.helper,
+            path: link.config.number,
             role: match target {
                 Target::Relay { express: true, .. } => Role::Express,
                 _ => Role::regular_unless(link.config.backup),

@@ -76,7 +76,12 @@ fn main() -> ExitCode {
             cgroup,
             claim: None,
         });
-        assert_eq!(rules.decide(&flow, &device(Reading::default())).rule, None);
+        assert_eq!(
+            rules
+                .decide(&flow, &device(Reading::default(), Vec::new()))
+                .rule,
+            None
+        );
         times.push(begin.elapsed());
         assert!(owner.is_some(), "the kernel knows the socket");
     }

@@ -157,6 +157,17 @@ impl Policy {
         self.verdict(rule.and_then(|index| self.rules.get(index)), claim)
     }
 
+    /// The decision of the rule with this index, or the default, about a flow with this claim.
+    pub fn decision_of(&self, rule: Option<usize>, claim: Claim) -> Decision<'_> {
+        let selected = rule.and_then(|index| Some((self.rules.get(index)?, index)));
+        Decision {
+            rule: selected.map(|(rule, index)| rule_name(rule, index)),
+            certainty: Certainty::Known,
+            undecided: None,
+            verdict: self.verdict(selected.map(|(rule, _)| rule), claim),
+        }
+    }
+
     /// The rules before the one that selects a flow which might select it, if the facts were known
     /// that one of these keys is about. Each has the decision that would be made then.
     pub fn undecided<'p>(

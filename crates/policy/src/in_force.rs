@@ -3,7 +3,7 @@
 
 use crate::policy::{LinkPolicy, Policy};
 use crate::rule::Action;
-use crate::treatment::{Multipath, Paths, Permission, Treatment};
+use crate::treatment::{Multipath, Permission, Treatment};
 use mpbond_toml_text::{FileError, Place};
 
 /// Reason for which a key is refused.
@@ -18,7 +18,6 @@ impl LinkPolicy {
     fn not_applied(&self) -> Option<(Place, &'static str)> {
         let keys = [
             ("link.cost", self.cost.is_some()),
-            ("link.metered", self.metered.is_some()),
             ("link.cap", self.cap.is_some()),
             ("link.battery_floor", self.battery_floor.is_some()),
         ];
@@ -44,9 +43,9 @@ impl Policy {
                 return refused(place, &format!("{prefix}.{key}"));
             }
         }
-        // No daemon finds these facts out.
-        if let Some((place, key)) = self.rules.iter().find_map(|rule| rule.on_links) {
-            return refused(place, key);
+        // No daemon finds that out.
+        if let Some(place) = self.rules.iter().find_map(|rule| rule.on_roaming) {
+            return refused(place, "rule.roaming");
         }
         let mut links = self.links.values();
         match links.find_map(LinkPolicy::not_applied) {
@@ -85,25 +84,21 @@ impl Policy {
 fn not_applied(set: &Treatment) -> Option<&'static str> {
     let Treatment {
         class: _,
-        priority,
-        paths,
-        metered,
+        priority: _,
+        paths: _,
+        metered: _,
         roaming,
         multipath,
-        delay,
+        delay: _,
         budget,
     } = set;
     let never = |permission: &Option<Permission>| *permission == Some(Permission::Never);
     let keys = [
-        ("priority", priority.is_some_and(|priority| priority > 0)),
-        ("paths", matches!(paths, Some(Paths::Named(_)))),
-        ("metered", never(metered)),
         ("roaming", never(roaming)),
         (
             "multipath",
             multipath.is_some_and(|m| m != Multipath::Aggregate),
         ),
-        ("delay", delay.is_some_and(|delay| !delay.is_zero())),
         ("budget", budget.is_some()),
     ];
     keys.into_iter()

@@ -275,14 +275,9 @@ impl Reader<'_> {
             time,
             set,
         } = rule.into_inner();
-        let starts = [
-            ("rule.metered", metered.as_ref().map(Spanned::span)),
-            ("rule.roaming", roaming.as_ref().map(Spanned::span)),
-        ];
-        let starts = starts
-            .into_iter()
-            .filter_map(|(key, span)| Some((self.source.place(span?.start), key)));
-        let on_links = starts.min();
+        let on_roaming = roaming
+            .as_ref()
+            .map(|is| self.source.place(is.span().start));
         let conditions: Vec<Condition> = [
             numbers(port, |port| port.0).map(Condition::Port),
             numbers(uid, |uid| uid.0).map(Condition::Uid),
@@ -315,7 +310,7 @@ impl Reader<'_> {
             name: name.into_inner().0.0,
             place: self.source.place(span.start),
             conditions,
-            on_links,
+            on_roaming,
             action: self.action(set.into_inner(), set_span, "rule.set")?,
             action_place,
         })

@@ -1,6 +1,6 @@
 //! Streams whose clients are told that they are connected only when the destination is reached.
 
-use mpbond_session::{Destination, OpenError, ResetCode, StreamClass, StreamId};
+use mpbond_session::{Destination, OpenError, ResetCode, StreamId, Treatment};
 use tokio::sync::oneshot;
 
 use super::Driver;
@@ -22,14 +22,14 @@ impl Place {
     pub fn ask(
         self,
         destination: Destination,
-        class: StreamClass,
+        treatment: impl Into<Treatment>,
     ) -> Result<(StreamId, oneshot::Receiver<Answer>), OpenError> {
         let driver = self.driver().clone();
         drop(self);
         let (asker, answered) = oneshot::channel();
         let id = driver.with(|inner| {
             let now = inner.clock.now();
-            let id = inner.session.open_confirmed(now, destination, class)?;
+            let id = inner.session.open_confirmed(now, destination, treatment)?;
             let _ = inner.account.take(memory::STREAM);
             inner.asked.insert(id, asker);
             Ok(id)

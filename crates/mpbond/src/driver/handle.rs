@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use mpbond_session::SubflowId;
+use mpbond_session::{PathSet, StreamId, SubflowId, TreatmentError};
 
 use super::{Driver, Inner};
 
@@ -24,6 +24,17 @@ impl Driver {
 }
 
 impl Handle {
+    /// Primary: changes the paths that may carry a stream, if its session still exists.
+    ///
+    /// # Errors
+    /// The proxy does not obey sets of paths, or there are too many; the stream keeps its own.
+    pub fn set_paths(&self, stream: StreamId, paths: PathSet) -> Result<(), TreatmentError> {
+        match self.0.upgrade() {
+            Some(shared) => Driver { shared }.with(|inner| inner.session.set_paths(stream, paths)),
+            None => Ok(()),
+        }
+    }
+
     /// Whether it is of this driver.
     pub fn is_of(&self, driver: &Driver) -> bool {
         std::ptr::eq(self.0.as_ptr(), Rc::as_ptr(&driver.shared))

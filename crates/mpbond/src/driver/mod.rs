@@ -42,7 +42,7 @@ use mpbond_net::DeviceId;
 use mpbond_net::tls::{Label, TlsStream};
 use mpbond_session::{
     CloseCode, Destination, EXPORTER, FarReport, Hello, LeastBurst, OpenError, ResetCode, Role,
-    Session, StreamClass, StreamId, SubflowError, SubflowId, SubflowSetup,
+    Session, StreamId, SubflowError, SubflowId, SubflowSetup, Treatment,
 };
 use mpbond_units::Timestamp;
 use tokio::sync::mpsc;
@@ -266,7 +266,7 @@ impl Driver {
     pub fn open(
         &self,
         destination: Destination,
-        class: StreamClass,
+        treatment: impl Into<Treatment>,
         early: Bytes,
         socket: impl AppSocket + 'static,
     ) -> Result<StreamId, OpenError> {
@@ -276,7 +276,7 @@ impl Driver {
             if left > 0 && left <= inner.reserved {
                 return Err(OpenError::Limit);
             }
-            let id = inner.session.open(now, destination, class)?;
+            let id = inner.session.open(now, destination, treatment)?;
             inner.session.write(id, early);
             let _ = inner.account.take(memory::STREAM);
             inner.streams.insert(id, StreamIo::new(Box::new(socket)));

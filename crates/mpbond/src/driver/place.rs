@@ -1,7 +1,7 @@
 //! Places for streams, taken before a client is told that it is connected.
 
 use bytes::Bytes;
-use mpbond_session::{Destination, OpenError, StreamClass, StreamId};
+use mpbond_session::{Destination, OpenError, StreamId, Treatment};
 
 use super::Driver;
 use super::app_socket::AppSocket;
@@ -25,6 +25,11 @@ impl Driver {
         })
     }
 
+    /// Primary: whether the proxy keeps streams to the paths that they may use.
+    pub fn obeys_paths(&self) -> bool {
+        self.shared.borrow().session.obeys_paths()
+    }
+
     /// Primary: number of streams that may be opened now, beside those that have a place.
     pub fn streams_left(&self) -> u64 {
         let inner = self.shared.borrow();
@@ -41,17 +46,17 @@ impl Place {
     /// Opens the stream, as [`Driver::open`].
     ///
     /// # Errors
-    /// The session is over, or takes no new streams any more.
+    /// The session is over, takes no new streams any more, or cannot treat the stream like this.
     pub fn open(
         self,
         destination: Destination,
-        class: StreamClass,
+        treatment: impl Into<Treatment>,
         early: Bytes,
         socket: impl AppSocket + 'static,
     ) -> Result<StreamId, OpenError> {
         let driver = self.driver.clone();
         drop(self);
-        driver.open(destination, class, early, socket)
+        driver.open(destination, treatment, early, socket)
     }
 
     /// Whether the session has ended, or takes no new streams any more.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use mpbond_policy::{Device, Fact};
+use mpbond_policy::{Charge, Device, Fact, LinkState};
 
 use crate::power::Reading;
 
-/// The facts at present, with this state of the batteries.
-pub fn device(batteries: Reading) -> Device {
+/// The facts at present, with this state of batteries and links.
+pub fn device(batteries: Reading, links: Vec<LinkState>) -> Device {
     Device {
         now: match Timestamp::try_from(SystemTime::now()) {
             Ok(now) => Fact::known(now, "the clock"),
@@ -17,7 +17,19 @@ pub fn device(batteries: Reading) -> Device {
         },
         battery: batteries.level(),
         charging: batteries.is_charging(),
-        links: Vec::new(),
+        links,
         spent_budgets: BTreeSet::new(),
+    }
+}
+
+/// State of a link of which nothing is known but whether it works.
+pub fn link_state(name: &str, works: bool) -> LinkState {
+    LinkState {
+        name: name.to_owned(),
+        works,
+        metered: Fact::unknown("`metered` in its section [[link]] does not say"),
+        roaming: Fact::unknown("it is not found out"),
+        charge: Charge::Sufficient,
+        cap_reached: false,
     }
 }

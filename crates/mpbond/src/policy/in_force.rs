@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpbond_policy::{Class, Decision, Device, Flow, Mode, Origin, Policy, Verdict};
+use mpbond_policy::{
+    Admission, Carriage, Class, Decision, Device, Flow, LinkState, Mode, Origin, Paths, Permission,
+    Phase, Policy, Verdict,
+};
 use mpbond_price::{EnergyMode, Radio};
 
 use super::facts::claim;
@@ -112,6 +115,50 @@ impl InForce {
         }
     }
 
+    /// Whether flows of a rule, by its index, or of the default may be excluded from links.
+    pub fn restricts(&self, rule: Option<usize>) -> bool {
+        self.carriage(rule).is_some_and(|carriage| {
+            *carriage.paths != Paths::All
+                || carriage.metered == Permission::Never
+                || carriage.roaming == Permission::Never
+        })
+    }
+
+    /// Whether new flows of a rule wait for a path.
+    pub fn delays(&self, rule: Option<usize>) -> bool {
+        self.carriage(rule)
+            .is_some_and(|carriage| !carriage.delay.is_zero())
+    }
+
+    /// Whether a new flow of a rule is accepted on this device.
+    pub fn admit(&self, rule: Option<usize>, device: &Device) -> Admission {
+        let decision = self.policy.decision_of(rule, claim(None));
+        self.policy.admit(&decision, device)
+    }
+
+    /// Whether an open flow of a rule of that policy may use a link, be it that it does not work
+    /// now.
+    pub fn may_use(&self, of: &Self, rule: Option<usize>, link: &LinkState) -> bool {
+        let link = LinkState {
+            works: true,
+            ..link.clone()
+        };
+        let carriage = of.carriage(rule);
+        carriage.is_some_and(|c| self.policy.judge(&c, &link, Phase::Open).is_ok())
+    }
+
+    /// Priority of the flows of a rule.
+    pub fn priority(&self, rule: Option<usize>) -> u8 {
+        self.carriage(rule).map_or(0, |carriage| carriage.priority)
+    }
+
+    fn carriage(&self, rule: Option<usize>) -> Option<Carriage<'_>> {
+        match self.policy.outcome(rule, claim(None)) {
+            Verdict::Carry(carriage) => Some(carriage),
+            Verdict::Direct | Verdict::Refuse => None,
+        }
+    }
+
     /// Name of a rule.
     pub fn name(&self, rule: usize) -> Option<&str> {
         self.policy.rules().nth(rule).map(|(name, _)| name)
@@ -196,7 +243,7 @@ mod tests {
         let uid = rule(1, "uid = 7", "\"refuse\"");
         let named = "domain = \"a.example\"\nport = 443";
         let wait = |rules: &str, port| {
-            in_force(rules).wait_for_name(&stranger(port), &device(Reading::default()))
+            in_force(rules).wait_for_name(&stranger(port), &device(Reading::default(), Vec::new()))
         };
         for (set, time) in [
             (class, WAIT_FOR_CLASS),
@@ -224,7 +271,8 @@ mod tests {
              [[rule]]\nname = \"e\"\ndscp = 1\nset = \"refuse\"\n",
         );
         let refused = |port| {
-            let found = rules.refused_by_socket(&stranger(port), &device(Reading::default()));
+            let found =
+                rules.refused_by_socket(&stranger(port), &device(Reading::default(), Vec::new()));
             found
                 .and_then(|decision| decision.rule)
                 .map(|rule| rule.name)

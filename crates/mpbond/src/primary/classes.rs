@@ -6,7 +6,7 @@
 
 use mpbond_intercept::Intercepted;
 use mpbond_policy::{Class, Origin};
-use mpbond_session::StreamClass;
+use mpbond_session::{StreamClass, Treatment};
 
 use super::claims::{by_dscp, claimed};
 use super::identity::Identity;
@@ -14,13 +14,13 @@ use super::rules::Ruling;
 use super::state::Primary;
 use crate::driver::ClassWatch;
 
-/// The class of a client's stream, and the look-ups by which it follows the client's DSCP.
+/// The treatment of a client's stream, and the look-ups by which it follows the client's DSCP.
 pub(super) fn of(
     primary: &Primary,
     connection: &Intercepted,
     identity: &Identity,
     ruling: &Ruling,
-) -> (StreamClass, Option<ClassWatch>) {
+) -> (Treatment, Option<ClassWatch>) {
     let owner = identity.owner();
     let (class, origin) = ruling.class(claimed(connection, owner));
     let has_dscp = owner.is_some_and(|owner| owner.dscp().is_some());
@@ -34,7 +34,12 @@ pub(super) fn of(
         };
         ClassWatch::new(primary.clock.now(), look)
     });
-    (stream(class), watch)
+    let treatment = Treatment {
+        class: stream(class),
+        priority: ruling.priority(),
+        paths: primary.paths_for(ruling),
+    };
+    (treatment, watch)
 }
 
 /// A policy's class in the session's type.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mpbond_intercept::{Intercepted, Refusal};
-use mpbond_session::{Destination, ResetCode, StreamClass};
+use mpbond_session::{Destination, ResetCode, Treatment};
 use tokio::time::sleep;
 use tracing::{debug, info};
 
@@ -27,22 +27,23 @@ pub(super) async fn serve(
     primary: &Rc<Primary>,
     connection: Intercepted,
     place: Place,
-    (class, watch): (StreamClass, Option<ClassWatch>),
+    (treatment, watch): (Treatment, Option<ClassWatch>),
     ruling: &Ruling,
     share: Share,
 ) -> Option<(Intercepted, Share)> {
     let (peer, asked) = (connection.peer(), connection.destination().clone());
     let to = destination(&asked);
     let driver = place.driver().clone();
-    let Ok((stream, answer)) = place.ask(to.clone(), class) else {
+    let Ok((stream, answer)) = place.ask(to.clone(), treatment) else {
         return Some((connection, share));
     };
     debug!(%peer, %to, %stream, "stream opened");
-    primary
-        .flows
-        .carried(share.number(), &driver, stream, ruling.rule_name());
-    // Nothing was said on it.
-    rescue::watch(primary, stream, asked, |_| true, Reach::of(peer.ip()));
+    let number = share.number();
+    primary.flows.carried(number, &driver, stream, ruling);
+    if !ruling.is_restricted() {
+        // Nothing was said on it.
+        rescue::watch(primary, stream, asked, |_| true, Reach::of(peer.ip()));
+    }
     let answer = tokio::select! {
         // An answer that is there counts, also if the client has left.
         biased;
@@ -50,6 +51,11 @@ pub(super) async fn serve(
         () = left(&connection) => {
             debug!(%peer, %to, "client left");
             driver.refuse(stream, ResetCode::Cancelled);
+            return None;
+        }
+        () = room::loses_paths(primary, ruling) => {
+            driver.refuse(stream, ResetCode::Cancelled);
+            room::no_path(primary, connection, ruling, "the paths of its rule have gone").await;
             return None;
         }
         () = sleep(ANSWERED_WITHIN) => {
@@ -81,7 +87,7 @@ pub(super) async fn serve(
 }
 
 /// Waits until the client has closed its connection.
-async fn left(connection: &Intercepted) {
+pub(super) async fn left(connection: &Intercepted) {
     if connection.has_early() {
         // It may have finished writing.
         return std::future::pending().await;

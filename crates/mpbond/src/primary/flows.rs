@@ -9,6 +9,7 @@ use mpbond_session::StreamId;
 
 use super::clients::ClientPlace;
 use super::identity::Identity;
+use super::rules::Ruling;
 use crate::driver::{Driver, Handle};
 
 /// An application's connection.
@@ -21,8 +22,7 @@ pub(super) struct Flow {
 
 #[derive(Clone)]
 struct Carried {
-    /// Name of the rule that has selected it, if one has.
-    rule: Option<Box<str>>,
+    ruling: Ruling,
     session: Handle,
     stream: StreamId,
 }
@@ -37,7 +37,7 @@ impl Flow {
 
     /// Name of the rule that has selected it, if one has.
     pub(super) fn rule(&self) -> Option<&str> {
-        self.carried.as_ref()?.rule.as_deref()
+        self.carried.as_ref()?.ruling.rule_name()
     }
 }
 
@@ -77,20 +77,27 @@ impl Flows {
     }
 
     /// A stream carries the connection with this number now, if it is still open.
-    pub(super) fn carried(
-        &self,
-        number: u64,
-        session: &Driver,
-        stream: StreamId,
-        rule: Option<&str>,
-    ) {
+    pub(super) fn carried(&self, number: u64, session: &Driver, stream: StreamId, ruling: &Ruling) {
         if let Some(flow) = self.0.borrow_mut().flows.get_mut(&number) {
             flow.carried = Some(Carried {
-                rule: rule.map(Box::from),
+                ruling: ruling.clone(),
                 session: session.handle(),
                 stream,
             });
         }
+    }
+
+    /// The streams that carry connections whose ruling excludes links.
+    pub(super) fn restricted(&self) -> Vec<(Handle, StreamId, Ruling)> {
+        let table = self.0.borrow();
+        let carried = table
+            .flows
+            .values()
+            .filter_map(|flow| flow.carried.as_ref());
+        let restricted = carried.filter(|carried| carried.ruling.is_restricted());
+        restricted
+            .map(|c| (c.session.clone(), c.stream, c.ruling.clone()))
+            .collect()
     }
 
     /// Up to `limit` connections that are carried, with numbers after this one.

@@ -15,7 +15,7 @@ use super::following::Following;
 use super::identity::Identity;
 use super::reach::Reach;
 use super::repeatable::is_repeatable;
-use super::room::{self, Room, destination, no_room, without_proxy};
+use super::room::{self, Room, destination, no_path, no_room, without_proxy};
 use super::rules::{self, Handling};
 use super::state::Primary;
 use super::{classes, confirmed, direct, rescue};
@@ -135,9 +135,15 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let asked = connection.destination().clone();
     let to = destination(&asked);
     let mut ruling = rules::apply(&primary, &connection, &identity).await;
-    let (place, class) = loop {
+    let (place, treated) = loop {
         let room = match ruling.handling {
-            Handling::Carry => Some(room::place(&primary, &asked).await),
+            Handling::Carry => tokio::select! {
+                room = room::place(&primary, &asked, &ruling) => Some(room),
+                // It may wait for an hour.
+                () = confirmed::left(&connection), if ruling.may_wait() => {
+                    return debug!(%to, "client left");
+                }
+            },
             Handling::Direct | Handling::Refuse => None,
         };
         // It may have waited for a path or for room meanwhile.
@@ -165,20 +171,27 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
                 return connection.refused(Refusal::HostUnreachable).await;
             }
             Some(Room::WithoutProxy) => return without_proxy(&primary, connection).await,
+            Some(Room::NoPath) => {
+                return no_path(&primary, connection, &ruling, "no path of its rule works").await;
+            }
+            Some(Room::NoSets) => {
+                let reason = "the proxy is too old to keep it to the paths of its rule";
+                return no_path(&primary, connection, &ruling, reason).await;
+            }
         };
-        let class = classes::of(&primary, &connection, &identity, &ruling);
+        let treated = classes::of(&primary, &connection, &identity, &ruling);
         let reached = primary.reached.borrow().has(Instant::now(), &to);
         if !connection.is_told() || !place.is_answered() || reached {
-            break (place, class);
+            break (place, treated);
         }
-        match confirmed::serve(&primary, connection, place, class, &ruling, share).await {
+        match confirmed::serve(&primary, connection, place, treated, &ruling, share).await {
             Some((again, its)) => (connection, share) = (again, its),
             None => return,
         }
     };
     // The application is told that it is connected, so that its first bytes travel with the OPEN
     // and the connection costs no additional round trip (ADR 0017).
-    let (class, watch) = class;
+    let (treatment, watch) = treated;
     let early = connection.take_early();
     let peer = connection.peer();
     let client = match connection.accepted().await {
@@ -192,7 +205,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     // The session may have ended meanwhile.
     let place = match place.is_void() {
         true => {
-            let room = room::place(&primary, &asked).await;
+            let room = room::place(&primary, &asked, &ruling).await;
             Some(room).filter(|_| ruling.is_current(&primary))
         }
         false => Some(Room::Free(place)),
@@ -203,13 +216,18 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     let reach = Reach::of(peer.ip());
     let (driver, number) = (place.driver().clone(), share.number());
-    match place.open(to.clone(), class, early, Client::new(client, watch, share)) {
+    match place.open(
+        to.clone(),
+        treatment,
+        early,
+        Client::new(client, watch, share),
+    ) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");
-            primary
-                .flows
-                .carried(number, &driver, stream, ruling.rule_name());
-            rescue::watch(&primary, stream, asked, is_repeatable, reach);
+            primary.flows.carried(number, &driver, stream, &ruling);
+            if !ruling.is_restricted() {
+                rescue::watch(&primary, stream, asked, is_repeatable, reach);
+            }
         }
         // The client was told that it is connected. Dropping its socket resets it.
         Err(e) => {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use mpbond_manager::{Link, LinkId};
 use mpbond_net::DeviceId;
-use mpbond_session::HelperId;
+use mpbond_session::{HelperId, PathNumber, PathSet};
 
 use crate::config::{HelperRef, PathConfig, PrimaryConfig};
 use crate::link_problem::link_problem;
@@ -78,7 +78,13 @@ pub(super) struct Links {
     /// Numbers of the helpers that have been configured since the start. Pipes to one device have
     /// one number, and a reload keeps it.
     helpers: HashMap<DeviceId, HelperId>,
+    /// Numbers of paths by the names of links. Rules name links, so that one which a reload changes
+    /// keeps its number.
+    numbers: HashMap<String, PathNumber>,
 }
+
+/// The number that no link has: streams whose rules exclude every link wait for its path.
+const NO_LINK: u8 = PathNumber::MAX;
 
 impl Links {
     /// Those of the start, and what the manager has to know of them, which numbers them in this
@@ -121,11 +127,36 @@ impl Links {
         self.by_id.remove(&id);
     }
 
+    /// The paths of links with these names.
+    pub(super) fn paths<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> PathSet {
+        let numbers = names.into_iter().filter_map(|name| self.numbers.get(name));
+        let none = || PathSet::of(PathNumber::new(NO_LINK.into()));
+        let paths = PathSet::of(numbers.copied()).or_else(none);
+        paths.unwrap_or(PathSet::ALL)
+    }
+
+    /// The number of the path of a link. The names of a primary's whole life may be more than there
+    /// are numbers: such a link carries only what may use all paths.
+    fn number(&mut self, name: &str) -> Option<PathNumber> {
+        let next = u64::try_from(self.numbers.len()).unwrap_or(u64::MAX);
+        let next = PathNumber::new(next).filter(|next| next.get() != NO_LINK);
+        match (self.numbers.get(name), next) {
+            (Some(known), _) => Some(*known),
+            (None, Some(next)) => {
+                self.numbers.insert(name.to_owned(), next);
+                Some(next)
+            }
+            (None, None) => None,
+        }
+    }
+
     /// What the manager has to know of a link.
     pub(super) fn setup(&mut self, link: &LinkConfig) -> Link {
+        let number = self.number(link.name());
         match link {
             LinkConfig::Path(path) => Link {
                 backup: path.backup,
+                number,
                 ..Link::path(&path.name)
             },
             LinkConfig::Pipe(pipe) => {
@@ -133,6 +164,7 @@ impl Links {
                 let helper = *self.helpers.entry(pipe.id).or_insert(HelperId(next));
                 Link {
                     backup: pipe.backup,
+                    number,
                     ..Link::pipe(&pipe.name, helper)
                 }
             }
@@ -170,5 +202,23 @@ mod tests {
         };
         assert_eq!(helper(changed), Some(HelperId(0)));
         assert_eq!(helper(pipe("watch", 3)), Some(HelperId(2)));
+    }
+
+    #[test]
+    fn links_have_numbers_by_their_names_as_long_as_there_are_some() {
+        let mut links = Links::default();
+        let mut number = |n: usize| {
+            let link = LinkConfig::Pipe(pipe(&format!("link {n}"), 1));
+            links.setup(&link).number.map(PathNumber::get)
+        };
+        let numbers: Vec<_> = (0..64).map(&mut number).collect();
+        assert_eq!((numbers[0], numbers[60]), (Some(0), Some(60)));
+        assert_eq!(numbers[61..], [None; 3]);
+        assert_eq!(number(7), Some(7));
+        let number = |n| PathNumber::new(n).unwrap();
+        let some = links.paths(["link 3", "link 60", "link 61", "another"]);
+        assert_eq!(some, PathSet::of([3, 60].map(number)).unwrap());
+        assert_eq!(links.paths(["link 61"]), PathSet::of([number(61)]).unwrap());
+        assert_eq!(links.paths([]), PathSet::of([number(61)]).unwrap());
     }
 }

@@ -26,6 +26,7 @@ mod link_events;
 mod links;
 mod local_names;
 mod modes;
+mod paths;
 mod price_watch;
 mod prices;
 mod proxy_addresses;

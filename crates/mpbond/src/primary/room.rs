@@ -12,12 +12,17 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
 use super::direct;
+use super::paths::Permitted;
+use super::rules::Ruling;
 use super::state::Primary;
 use crate::config::OnProxyLoss;
 use crate::driver::{Driver, Place};
 
 /// Time for which a client waits where the proxy takes no more streams.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(10);
+
+/// Time for which the paths of a connection may have gone before it is refused.
+const PATHS_BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Room for a client's connection.
 pub(super) enum Room {
@@ -29,19 +34,49 @@ pub(super) enum Room {
     OutOfReach,
     /// No path to the proxy works.
     WithoutProxy,
+    /// No path works that the policy lets it use.
+    NoPath,
+    /// The proxy does not keep streams to the paths that they may use.
+    NoSets,
 }
 
 /// Takes a place in the session for a connection to this destination, once the session has a path
-/// that works and takes another stream.
-pub(super) async fn place(primary: &Rc<Primary>, to: &intercept::Destination) -> Room {
-    let deadline = Instant::now() + WAIT_FOR_ROOM;
+/// that works and that the ruling lets it use, and takes another stream.
+pub(super) async fn place(
+    primary: &Rc<Primary>,
+    to: &intercept::Destination,
+    ruling: &Ruling,
+) -> Room {
+    let since = Instant::now();
+    let deadline = since + WAIT_FOR_ROOM;
+    let mut changed = primary.changed.subscribe();
     loop {
-        let Some(driver) = usable_session(primary).await else {
-            return Room::WithoutProxy;
+        let driver = usable_session(primary).await;
+        // Asking the manager counts as a change.
+        changed.borrow_and_update();
+        // Another policy, or another state of links, may permit it, or let it wait longer.
+        let wait_until = match primary.permitted(ruling) {
+            Permitted::Now => None,
+            Permitted::After(delay) => Some(since + delay),
+            Permitted::Never => Some(since),
+        };
+        let Some(driver) = driver.filter(|_| wait_until.is_none()) else {
+            let Some(wait_until) = wait_until else {
+                return Room::WithoutProxy;
+            };
+            let has_changed = timeout_at(wait_until, changed.changed()).await.is_ok();
+            let in_time = has_changed && Instant::now() < wait_until;
+            match in_time && ruling.is_current(primary) {
+                true => continue,
+                false => return Room::NoPath,
+            }
         };
         // Another session may be with another proxy process.
         if is_out_of_reach(primary, to) {
             return Room::OutOfReach;
+        }
+        if ruling.is_restricted() && !driver.obeys_paths() {
+            return Room::NoSets;
         }
         if let Some(place) = driver.reserve() {
             return Room::Free(place);
@@ -62,6 +97,53 @@ pub(super) async fn no_room(primary: &Primary, connection: Intercepted, reason: 
     if let Ok(_share) = primary.refusals.take(()) {
         connection.refused(Refusal::TooMany).await;
     }
+}
+
+/// Waits until no path of a ruling has worked for some time, in which a lost one would be back.
+pub(super) async fn loses_paths(primary: &Rc<Primary>, ruling: &Ruling) {
+    if !ruling.is_restricted() {
+        return std::future::pending().await;
+    }
+    let mut changed = primary.changed.subscribe();
+    loop {
+        // The sender is there as long as the primary.
+        let change = changed.changed();
+        match primary.permitted(ruling) {
+            Permitted::Now => drop(change.await),
+            Permitted::After(_) | Permitted::Never => {
+                if !comes_back(primary, ruling, Instant::now() + PATHS_BACK_WITHIN).await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Whether a path of a ruling works before the deadline.
+async fn comes_back(primary: &Rc<Primary>, ruling: &Ruling, deadline: Instant) -> bool {
+    let mut changed = primary.changed.subscribe();
+    while primary.permitted(ruling) != Permitted::Now {
+        if timeout_at(deadline, changed.changed()).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Refuses a client whose rule leaves it no path.
+pub(super) async fn no_path(
+    primary: &Primary,
+    connection: Intercepted,
+    ruling: &Ruling,
+    reason: &str,
+) {
+    let (peer, to) = (connection.peer(), connection.destination().clone());
+    let rule = ruling.rule_name().unwrap_or("default");
+    debug!(%peer, %to, rule, reason, "connection refused");
+    if primary.refused_by_rules.is_due() {
+        warn!(%peer, %to, rule, reason, "connections are refused by the policy");
+    }
+    connection.refused(Refusal::NotAllowed).await;
 }
 
 /// Whether the proxy lacks the address family of a destination.

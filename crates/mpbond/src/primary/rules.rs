@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use mpbond_intercept::{Intercepted, Via};
-use mpbond_policy::{Class, Origin, Verdict};
+use mpbond_policy::{Admission, Class, Device, LinkState, Origin, Verdict};
 use tracing::{debug, info};
 
 use super::claims::claimed;
@@ -11,7 +11,7 @@ use super::identity::Identity;
 use super::reach::Reach;
 use super::server_name::server_name;
 use super::state::Primary;
-use crate::policy::{Client, InForce, Reading, device, flow, stated};
+use crate::policy::{Client, InForce, Reading, flow, stated};
 
 /// Handling of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,37 @@ impl Ruling {
     /// Name of the rule that has selected the connection, if one has.
     pub(super) fn rule_name(&self) -> Option<&str> {
         self.policy.as_ref()?.name(self.rule?)
+    }
+
+    /// Whether it excludes links, or may do so.
+    pub(super) fn is_restricted(&self) -> bool {
+        let policy = self.policy.as_ref();
+        policy.is_some_and(|policy| policy.restricts(self.rule))
+    }
+
+    /// Whether a new connection waits for a path.
+    pub(super) fn may_wait(&self) -> bool {
+        let policy = self.policy.as_ref();
+        policy.is_some_and(|policy| policy.delays(self.rule))
+    }
+
+    /// Whether a new connection is accepted on this device.
+    pub(super) fn admission(&self, device: &Device) -> Admission {
+        let policy = self.policy.as_ref();
+        policy.map_or(Admission::Now, |policy| policy.admit(self.rule, device))
+    }
+
+    /// Whether an open connection may use a link. What the policy says of the link itself is that
+    /// of the current one, if there is one.
+    pub(super) fn may_use(&self, current: Option<&InForce>, link: &LinkState) -> bool {
+        let Some(own) = &self.policy else { return true };
+        current.unwrap_or(own).may_use(own, self.rule, link)
+    }
+
+    /// Priority of a connection that is carried.
+    pub(super) fn priority(&self) -> u8 {
+        let policy = self.policy.as_ref();
+        policy.map_or(0, |policy| policy.priority(self.rule))
     }
 
     /// Class of a connection that is carried, with this claim, and the origin of the class.
@@ -118,7 +149,7 @@ async fn apply_one(
         cgroup,
         claim: claimed(connection, owner),
     });
-    let device = device(match policy.depends_on_batteries() {
+    let device = primary.device(match policy.depends_on_batteries() {
         true => primary.power.read().await,
         false => Reading::default(),
     });

@@ -59,6 +59,7 @@ impl Proxy {
             families: families::routed(None),
             // A proxy of one service looks nothing up.
             answers_look_ups: config.serve.is_none(),
+            obeys_paths: true,
             ..SessionConfig::default()
         };
         debug!(families = ?session.families, "address families with a route");

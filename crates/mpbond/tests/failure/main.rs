@@ -47,6 +47,7 @@ mod own_addresses;
 mod own_names;
 mod pipes;
 mod policy_intercepted;
+mod policy_paths;
 mod policy_reload;
 mod policy_rules;
 mod portal;

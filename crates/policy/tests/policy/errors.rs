@@ -515,36 +515,31 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
             "3: policy.mode",
         ),
         (
-            "[policy]\ndefault = { delay = \"1min\" }\n".to_owned(),
-            "2: policy.default.delay",
+            "[policy]\ndefault = { multipath = \"handover\" }\n".to_owned(),
+            "2: policy.default.multipath",
         ),
-        (set("{ priority = 1 }"), "5: rule.set.priority"),
-        (set("{ paths = [\"wifi\"] }"), "5: rule.set.paths"),
-        (set("{ metered = \"never\" }"), "5: rule.set.metered"),
         (set("{ roaming = \"never\" }"), "5: rule.set.roaming"),
         (set("{ multipath = \"handover\" }"), "5: rule.set.multipath"),
         (
             set("{ multipath = \"interactive\" }"),
             "5: rule.set.multipath",
         ),
-        (set("{ delay = \"1s\" }"), "5: rule.set.delay"),
         (
             set("{ class = \"bulk\", budget = { bytes = \"1 GB\", zone = \"UTC\" } }"),
             "5: rule.set.budget",
         ),
-        (when("metered = true"), "4: rule.metered"),
         (when("roaming = false"), "4: rule.roaming"),
         (
-            when("battery = \"< 20%\"\nmetered = true"),
-            "5: rule.metered",
+            when("battery = \"< 20%\"\nroaming = true"),
+            "5: rule.roaming",
         ),
         (
             "\n\n[[link]]\nname = \"wifi\"\ncost = 1\n".to_owned(),
             "3: link.cost",
         ),
         (
-            "[[link]]\nname = \"wifi\"\nradio = \"wifi-s4\"\nmetered = true\n".to_owned(),
-            "1: link.metered",
+            "[[link]]\nname = \"wifi\"\nradio = \"wifi-s4\"\nbattery_floor = \"20%\"\n".to_owned(),
+            "1: link.battery_floor",
         ),
     ] {
         let error = policy(&text).check_in_force().expect_err(&text).to_string();
@@ -556,13 +551,15 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
         "[policy]\ndefault = { class = \"bulk\", paths = \"all\" }\n".to_owned(),
         "[policy]\nmode = \"saver\"\n[[link]]\nname = \"phone\"\nradio = \"lte-2012\"\n".to_owned(),
         set("\"refuse\""),
-        set("{ class = \"realtime\", priority = 0, delay = \"0s\" }"),
+        set("{ class = \"realtime\", priority = 7, delay = \"1s\" }"),
+        set("{ paths = [\"wifi\"], metered = \"never\" }"),
+        "[[link]]\nname = \"wifi\"\nmetered = true\n".to_owned(),
         set("{ metered = \"allowed\", roaming = \"allowed\", multipath = \"aggregate\" }"),
         "[policy]\nzone = \"UTC\"\n".to_owned()
             + &when(
                 "app = \"x\"\nuid = 1\ncgroup = \"/a\"\ndscp = 8\ndomain = \"b\"\nip = \"::/8\"\n\
                  port = 1\nsource = \"::/8\"\ntime = \"8:00-9:00\"\nbattery = \"< 20%\"\n\
-                 charging = true",
+                 charging = true\nmetered = false",
             ),
     ] {
         assert_eq!(policy(&text).check_in_force(), Ok(()), "{text}");

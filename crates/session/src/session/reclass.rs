@@ -29,6 +29,18 @@ impl Session {
         }
     }
 
+    /// Client: changes the paths of an open stream; its class and priority stay. See
+    /// [`set_treatment`](Self::set_treatment).
+    ///
+    /// # Errors
+    /// As [`set_treatment`](Self::set_treatment).
+    pub fn set_paths(&mut self, id: StreamId, paths: PathSet) -> Result<(), TreatmentError> {
+        match self.streams.get(id).map(|s| s.treatment) {
+            Some(treatment) => self.set_treatment(id, Treatment { paths, ..treatment }),
+            None => Ok(()),
+        }
+    }
+
     /// Client: changes the treatment of an open stream, and tells the peer. At a server it does
     /// nothing: the client knows its applications.
     ///

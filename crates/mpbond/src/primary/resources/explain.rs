@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::Resources;
 use crate::api::{Failure, json, value_of};
 use crate::http::{Answer, answer};
-use crate::policy::device;
 
 /// Origin of the facts.
 const REQUEST: &str = "the request";
@@ -70,7 +69,7 @@ impl Resources {
         question: &str,
     ) -> Result<Response<Answer>, Failure> {
         let flow = Flow::try_from(value_of::<Question>(question)?)?;
-        let device = device(self.primary.power.read().await);
+        let device = self.primary.device(self.primary.power.read().await);
         let as_text = head
             .get(ACCEPT)
             .is_some_and(|accept| accept == "text/plain");

@@ -1,0 +1,79 @@
+//! Paths that the policy lets a connection use.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpbond_manager::LinkState as ManagerState;
+use mpbond_policy::{Admission, Device, LinkState, Refusal};
+use mpbond_session::PathSet;
+use tracing::warn;
+
+use super::rules::Ruling;
+use super::state::Primary;
+use crate::policy::{InForce, Reading, device, link_state};
+
+/// Whether a new connection may use a path that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Permitted {
+    /// It may.
+    Now,
+    /// Not now; it is worth waiting for such a path this long.
+    After(Duration),
+    /// It may not.
+    Never,
+}
+
+impl Primary {
+    /// Facts of this device, with this state of its batteries.
+    pub(super) fn device(&self, batteries: Reading) -> Device {
+        device(batteries, self.link_states())
+    }
+
+    /// State of the links that are configured, and are not off.
+    fn link_states(&self) -> Vec<LinkState> {
+        let manager = self.manager.borrow();
+        let links = self.links.borrow().all();
+        let state = links.iter().map(|(id, link)| {
+            let works = matches!(manager.link(*id), Some(ManagerState::Up));
+            link_state(link.name(), works)
+        });
+        state.collect()
+    }
+
+    /// Whether a new connection with this ruling may use a path that works.
+    pub(super) fn permitted(&self, ruling: &Ruling) -> Permitted {
+        if !ruling.is_restricted() && !ruling.may_wait() {
+            return Permitted::Now;
+        }
+        match ruling.admission(&self.device(Reading::default())) {
+            Admission::Now => Permitted::Now,
+            Admission::Wait(delay) => Permitted::After(delay),
+            Admission::Refused(Refusal::Rule | Refusal::BudgetSpent | Refusal::NoLink) => {
+                Permitted::Never
+            }
+        }
+    }
+
+    /// The paths that a connection with this ruling may use, also those that do not work now.
+    pub(super) fn paths_for(&self, ruling: &Ruling) -> PathSet {
+        if !ruling.is_restricted() {
+            return PathSet::ALL;
+        }
+        let current = self.policy.borrow().as_ref().map(Rc::clone);
+        let current: Option<&InForce> = current.as_deref();
+        let links = self.link_states();
+        let usable = links.iter().filter(|link| ruling.may_use(current, link));
+        let usable = usable.map(|link| &*link.name);
+        self.links.borrow().paths(usable)
+    }
+
+    /// Tells sessions the paths that open connections may use, where these have changed.
+    pub(super) fn apply_paths(&self) {
+        for (session, stream, ruling) in self.flows.restricted() {
+            if let Err(error) = session.set_paths(stream, self.paths_for(&ruling)) {
+                // It was opened with a set, so that the proxy obeys them.
+                warn!(%stream, %error, "the paths of a connection stay as they were");
+            }
+        }
+    }
+}
