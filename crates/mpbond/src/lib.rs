@@ -49,3 +49,4 @@ mod socket_file;
 mod stop;
 mod task;
 mod upgrade;
+mod usage;

@@ -62,6 +62,11 @@ impl Power {
         }
     }
 
+    /// Whether this device has no battery.
+    pub fn is_empty(&self) -> bool {
+        self.batteries.is_empty()
+    }
+
     /// The level and state at present, or of the last ten seconds.
     pub async fn read(&self) -> Reading {
         let now = Instant::now();

@@ -388,6 +388,23 @@ pub struct LinkStatus {
     /// Energy, where the policy names the radio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<LinkEnergy>,
+    /// Use of its cap, where the policy has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<CapStatus>,
+    /// Level of its helper's battery in percent, where the helper has told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub battery_percent: Option<u8>,
+}
+
+/// Use of the cap of a link in the present period.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapStatus {
+    /// Bytes used, both ways.
+    pub used_bytes: u64,
+    /// Bytes of the cap.
+    pub bytes: u64,
+    /// Day on which the next period begins, as 2026-12-01.
+    pub resets: String,
 }
 
 /// Energy of a link whose radio is named in the policy, estimated from its bytes and times.

@@ -16,13 +16,7 @@ const WITHOUT_RADIO: &str =
 impl LinkPolicy {
     /// A key that no daemon applies, with the place of the section.
     fn not_applied(&self) -> Option<(Place, &'static str)> {
-        let keys = [
-            ("link.cost", self.cost.is_some()),
-            ("link.cap", self.cap.is_some()),
-            ("link.battery_floor", self.battery_floor.is_some()),
-        ];
-        let (key, _) = keys.into_iter().find(|(_, is_set)| *is_set)?;
-        Some((self.place, key))
+        self.cost.map(|_| (self.place, "link.cost"))
     }
 }
 

@@ -56,6 +56,12 @@ impl Policy {
         self.links.get(link)?.radio
     }
 
+    /// Whether a link has a cap, or a floor of its device's battery.
+    pub fn has_limits(&self) -> bool {
+        let mut links = self.links.values();
+        links.any(|link| link.cap.is_some() || link.battery_floor.is_some())
+    }
+
     /// Whether the file names the radio of a link.
     pub fn has_radios(&self) -> bool {
         self.links.values().any(|link| link.radio.is_some())

@@ -366,6 +366,19 @@ impl Driver {
         }
     }
 
+    /// Primary: makes the subflows of a link backups, or regular ones. An express stays what it is.
+    pub fn set_backup_named(&self, name: &str, backup: bool) {
+        let subflows = self.inspect(|session, clock, _| session.subflows(clock.now()));
+        for subflow in subflows.iter().filter(|s| s.name == name) {
+            self.with(|inner| inner.session.set_backup(subflow.id, backup));
+        }
+    }
+
+    /// Number of open streams.
+    pub fn streams_open(&self) -> usize {
+        self.inspect(|session, _, _| session.stats().streams_open as usize)
+    }
+
     /// Tells the peer to open no new streams.
     pub fn go_away(&self, reason: &str) {
         self.with(|inner| inner.session.go_away(reason));

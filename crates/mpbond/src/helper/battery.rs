@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use mpbond_policy::{Battery, Charge};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::power::Power;
@@ -11,7 +12,8 @@ use crate::power::Power;
 pub(super) struct OwnBattery {
     pub(super) power: Power,
     pub(super) state: RefCell<Battery>,
-    pub(super) percent: Cell<Option<u8>>,
+    /// The level, for primaries.
+    pub(super) percent: watch::Sender<Option<u8>>,
     /// Begin of the newest look.
     pub(super) looked: Cell<Option<Instant>>,
 }
@@ -21,7 +23,7 @@ impl OwnBattery {
         Self {
             power: Power::of_this_device(),
             state: RefCell::new(Battery::new(floor_percent)),
-            percent: Cell::default(),
+            percent: watch::Sender::new(None),
             looked: Cell::default(),
         }
     }
@@ -43,7 +45,7 @@ impl OwnBattery {
 
     /// The reason for which nothing is lent, with the level.
     pub(super) fn refusal(&self) -> Option<String> {
-        let percent = self.percent.get()?;
+        let percent = (*self.percent.borrow())?;
         (self.charge() != Charge::Sufficient).then(|| format!("the battery is low ({percent}%)"))
     }
 }

@@ -19,7 +19,11 @@ impl Helper {
         let now = self.clock.now();
         let percent = self.battery.power.read().await.percent();
         let before = self.battery.charge();
-        self.battery.percent.set(percent);
+        self.battery.percent.send_if_modified(|last| {
+            let is_new = *last != percent;
+            *last = percent;
+            is_new
+        });
         let relays = self.relays.borrow().len();
         self.battery
             .state
@@ -34,7 +38,7 @@ impl Helper {
 
     /// Reads the level aside, unless it has been read within the interval.
     pub(super) fn look_at_battery(self: &Rc<Self>) {
-        if self.config().battery_floor.is_none() {
+        if self.battery.power.is_empty() {
             return;
         }
         let looked = self.battery.looked.get();

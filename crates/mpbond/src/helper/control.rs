@@ -99,6 +99,8 @@ pub(super) async fn serve(
             name: helper.config().name.clone(),
         })
         .await?;
+    helper.read_battery().await;
+    let mut battery = helper.battery.percent.subscribe();
     control.send(&Message::HelperState(helper.state())).await?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let mut relays: HashMap<RequestId, Reported> = HashMap::new();
@@ -119,6 +121,9 @@ pub(super) async fn serve(
                 }
                 None => return Ok(()),
             },
+            Ok(()) = battery.changed() => {
+                control.queue(&Message::HelperState(helper.state()))?;
+            }
             Some(looked_up) = look_ups.join_next() => {
                 if let Ok(Some(asked)) = looked_up {
                     helper.grant(&mut control, asked, &events)?;
@@ -240,6 +245,7 @@ impl Helper {
     fn state(&self) -> HelperState {
         HelperState {
             bytes_left: self.budget.as_ref().map(|b| b.bytes().left_bytes()),
+            battery_percent: *self.battery.percent.borrow(),
             ..HelperState::default()
         }
     }

@@ -148,9 +148,7 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     crate::task::spawn_local(revocation::watch(trusted, revoked));
     let moved = Rc::clone(&helper);
     crate::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
-    if helper.config().battery_floor.is_some() {
-        helper.read_battery().await;
-    }
+    helper.read_battery().await;
     // Before another process hears that this one is ready.
     let mut stop = {
         let reloader = Rc::clone(&reloader);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpbond_policy::{
-    Admission, Carriage, Class, Decision, Device, Flow, LinkState, Mode, Origin, Paths, Permission,
-    Phase, Policy, Verdict,
+    Admission, Cap, Carriage, Class, Decision, Device, Flow, LinkState, Mode, Origin, Paths,
+    Permission, Phase, Policy, Verdict,
 };
 use mpbond_price::{EnergyMode, Radio};
 
@@ -64,6 +64,21 @@ impl InForce {
     /// Whether a rule needs the charge of this device's batteries.
     pub const fn depends_on_batteries(&self) -> bool {
         self.depends_on_batteries
+    }
+
+    /// Cap of a link, if the policy has one.
+    pub fn cap(&self, link: &str) -> Option<&Cap> {
+        self.policy.link(link)?.cap.as_ref()
+    }
+
+    /// Level in percent of the battery of a link's device, below which the link is not used.
+    pub fn battery_floor(&self, link: &str) -> Option<u8> {
+        self.policy.link(link)?.battery_floor
+    }
+
+    /// Whether a link has a cap or a floor.
+    pub fn has_limits(&self) -> bool {
+        self.policy.has_limits()
     }
 
     /// Radio of a link, if the policy names one.
@@ -136,15 +151,14 @@ impl InForce {
         self.policy.admit(&decision, device)
     }
 
-    /// Whether an open flow of a rule of that policy may use a link, be it that it does not work
-    /// now.
-    pub fn may_use(&self, of: &Self, rule: Option<usize>, link: &LinkState) -> bool {
+    /// Whether a flow of a rule of that policy may use a link, be it that it does not work now.
+    pub fn may_use(&self, of: &Self, rule: Option<usize>, link: &LinkState, phase: Phase) -> bool {
         let link = LinkState {
             works: true,
             ..link.clone()
         };
         let carriage = of.carriage(rule);
-        carriage.is_some_and(|c| self.policy.judge(&c, &link, Phase::Open).is_ok())
+        carriage.is_some_and(|c| self.policy.judge(&c, &link, phase).is_ok())
     }
 
     /// Priority of the flows of a rule.

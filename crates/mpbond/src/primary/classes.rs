@@ -5,7 +5,7 @@
 //! The kernel names the DSCP of sockets of this host. Clients on other hosts have none.
 
 use mpbond_intercept::Intercepted;
-use mpbond_policy::{Class, Origin};
+use mpbond_policy::{Class, Origin, Phase};
 use mpbond_session::{StreamClass, Treatment};
 
 use super::claims::{by_dscp, claimed};
@@ -37,7 +37,7 @@ pub(super) fn of(
     let treatment = Treatment {
         class: stream(class),
         priority: ruling.priority(),
-        paths: primary.paths_for(ruling),
+        paths: primary.paths_for(ruling, Phase::New),
     };
     (treatment, watch)
 }

@@ -105,6 +105,7 @@ async fn attend(
         }
     };
     primary.controls.borrow_mut().remove(&link);
+    primary.helper_battery(link, None);
     primary.manage(|m, now| m.handle_control_closed(now, link, &reason));
 }
 
@@ -136,6 +137,7 @@ fn handle(primary: &Rc<Primary>, link: LinkId, message: Message) {
             }
             primary.manage(|m, now| m.handle_refusal(now, link, request, &reason));
         }
+        Message::HelperState(state) => primary.helper_battery(link, state.battery_percent),
         Message::Report(report) => take_report(primary, link, &report),
         Message::Bye { reason } => primary.manage(|m, now| m.handle_goodbye(now, link, &reason)),
         other => {

@@ -248,7 +248,13 @@ mod tests {
         );
         std::fs::write(&file, text).unwrap();
         let identity = mpbond_net::Identity::generate().unwrap();
-        Rc::new(Primary::new(PrimaryConfig::load(&file).unwrap(), identity))
+        let limits =
+            super::super::limits::Limits::load(&folder.path().join("identity.pem")).unwrap();
+        Rc::new(Primary::new(
+            PrimaryConfig::load(&file).unwrap(),
+            identity,
+            limits,
+        ))
     }
 
     #[tokio::test(flavor = "current_thread")]

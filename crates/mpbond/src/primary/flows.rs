@@ -87,15 +87,14 @@ impl Flows {
         }
     }
 
-    /// The streams that carry connections whose ruling excludes links.
-    pub(super) fn restricted(&self) -> Vec<(Handle, StreamId, Ruling)> {
+    /// The streams that carry connections, with their rulings.
+    pub(super) fn carried_now(&self) -> Vec<(Handle, StreamId, Ruling)> {
         let table = self.0.borrow();
         let carried = table
             .flows
             .values()
             .filter_map(|flow| flow.carried.as_ref());
-        let restricted = carried.filter(|carried| carried.ruling.is_restricted());
-        restricted
+        carried
             .map(|c| (c.session.clone(), c.stream, c.ruling.clone()))
             .collect()
     }

@@ -22,6 +22,7 @@ mod fronts;
 mod handles;
 mod identity;
 mod least_segments;
+mod limits;
 mod link_events;
 mod links;
 mod local_names;
@@ -63,6 +64,7 @@ use crate::upgrade::{self, Listeners, Notify, Predecessor, Successor};
 use crate::{addresses, api, descriptors, metrics, sleep};
 
 pub use dns::PUBLIC as PUBLIC_RESOLVERS;
+use limits::Limits;
 pub use local_names::LocalResolvers;
 pub use resolvers::{FreshAddresses, Resolvers};
 use resources::Resources;
@@ -102,7 +104,8 @@ pub fn run(configured: impl Into<Configured<PrimaryConfig>>) -> anyhow::Result<(
         .enable_all()
         .build()?;
     let local = tokio::task::LocalSet::new();
-    let primary = Rc::new(Primary::new(config, identity));
+    let limits = Limits::load(&config.identity)?;
+    let primary = Rc::new(Primary::new(config, identity, limits));
     let reloaded = Rc::clone(&primary);
     let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
     let serving = serve(primary, Rc::new(reloader));
@@ -175,6 +178,7 @@ async fn serve(
         slept.manage(|m, now| m.handle_slept(now, span));
     }));
     primary.carry_out();
+    primary.limits_changed();
     if own.predecessor.is_some() {
         joined(&primary).await;
     }
@@ -248,6 +252,7 @@ async fn serve(
     if !end_both(before.as_deref(), end_here).await {
         warn!("the process before this one has not ended: its connections lose their address");
     }
+    primary.save_usage();
     if has_api && successor.is_none() {
         // It may have been removed already.
         let _ = std::fs::remove_file(&api_socket);

@@ -1,10 +1,11 @@
 //! Paths that the policy lets a connection use.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_manager::LinkState as ManagerState;
-use mpbond_policy::{Admission, Device, LinkState, Refusal};
+use mpbond_policy::{Admission, Device, LinkState, Phase, Refusal};
 use mpbond_session::PathSet;
 use tracing::warn;
 
@@ -35,43 +36,53 @@ impl Primary {
         let links = self.links.borrow().all();
         let state = links.iter().map(|(id, link)| {
             let works = matches!(manager.link(*id), Some(ManagerState::Up));
-            link_state(link.name(), works)
+            LinkState {
+                charge: self.limits.charge(link.name()),
+                cap_reached: self.limits.is_reached(link.name()),
+                ..link_state(link.name(), works)
+            }
         });
         state.collect()
     }
 
     /// Whether a new connection with this ruling may use a path that works.
     pub(super) fn permitted(&self, ruling: &Ruling) -> Permitted {
-        if !ruling.is_restricted() && !ruling.may_wait() {
+        if !ruling.is_restricted() && !ruling.may_wait() && !self.limits.exclude() {
             return Permitted::Now;
         }
         match ruling.admission(&self.device(Reading::default())) {
             Admission::Now => Permitted::Now,
             Admission::Wait(delay) => Permitted::After(delay),
             Admission::Refused(Refusal::Rule | Refusal::BudgetSpent | Refusal::NoLink) => {
-                Permitted::Never
+                // Where no path works at all, it is up to `on_proxy_loss`.
+                match ruling.is_restricted() || self.limits.exclude() {
+                    true => Permitted::Never,
+                    false => Permitted::Now,
+                }
             }
         }
     }
 
     /// The paths that a connection with this ruling may use, also those that do not work now.
-    pub(super) fn paths_for(&self, ruling: &Ruling) -> PathSet {
-        if !ruling.is_restricted() {
+    pub(super) fn paths_for(&self, ruling: &Ruling, phase: Phase) -> PathSet {
+        if !ruling.is_restricted() && !self.limits.exclude() {
             return PathSet::ALL;
         }
         let current = self.policy.borrow().as_ref().map(Rc::clone);
         let current: Option<&InForce> = current.as_deref();
         let links = self.link_states();
-        let usable = links.iter().filter(|link| ruling.may_use(current, link));
+        let usable = links.iter().filter(|l| ruling.may_use(current, l, phase));
         let usable = usable.map(|link| &*link.name);
         self.links.borrow().paths(usable)
     }
 
     /// Tells sessions the paths that open connections may use, where these have changed.
     pub(super) fn apply_paths(&self) {
-        for (session, stream, ruling) in self.flows.restricted() {
-            if let Err(error) = session.set_paths(stream, self.paths_for(&ruling)) {
-                // It was opened with a set, so that the proxy obeys them.
+        let mut known: HashMap<_, PathSet> = HashMap::new();
+        for (session, stream, ruling) in self.flows.carried_now() {
+            let new = || self.paths_for(&ruling, Phase::Open);
+            let paths = *known.entry(ruling.key()).or_insert_with(new);
+            if let Err(error) = session.set_paths(stream, paths) {
                 warn!(%stream, %error, "the paths of a connection stay as they were");
             }
         }

@@ -18,7 +18,7 @@ impl Primary {
         }
         let rules = in_force(config, self.policy.borrow().as_deref());
         self.policy.replace(rules);
-        self.apply_paths();
+        self.limits_changed();
         self.apply_prices();
         let driver = self.driver.borrow().clone();
         if let Some(driver) = driver {

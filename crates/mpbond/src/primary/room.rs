@@ -7,7 +7,8 @@ use bytes::Bytes;
 use mpbond_intercept as intercept;
 use mpbond_intercept::{Intercepted, Refusal};
 use mpbond_manager::Admission;
-use mpbond_session::Destination;
+use mpbond_policy::Phase;
+use mpbond_session::{Destination, PathSet};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
@@ -75,7 +76,8 @@ pub(super) async fn place(
         if is_out_of_reach(primary, to) {
             return Room::OutOfReach;
         }
-        if ruling.is_restricted() && !driver.obeys_paths() {
+        let is_free = primary.paths_for(ruling, Phase::New) == PathSet::ALL;
+        if !is_free && !driver.obeys_paths() {
             return Room::NoSets;
         }
         if let Some(place) = driver.reserve() {

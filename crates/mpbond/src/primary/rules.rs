@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use mpbond_intercept::{Intercepted, Via};
-use mpbond_policy::{Admission, Class, Device, LinkState, Origin, Verdict};
+use mpbond_policy::{Admission, Class, Device, LinkState, Origin, Phase, Verdict};
 use tracing::{debug, info};
 
 use super::claims::claimed;
@@ -65,11 +65,25 @@ impl Ruling {
         policy.map_or(Admission::Now, |policy| policy.admit(self.rule, device))
     }
 
-    /// Whether an open connection may use a link. What the policy says of the link itself is that
+    /// The same for connections that are treated alike while one policy is in force.
+    pub(super) fn key(&self) -> (Option<*const InForce>, Option<usize>) {
+        (self.policy.as_ref().map(Rc::as_ptr), self.rule)
+    }
+
+    /// Whether a connection may use a link. What the policy says of the link itself is that
     /// of the current one, if there is one.
-    pub(super) fn may_use(&self, current: Option<&InForce>, link: &LinkState) -> bool {
-        let Some(own) = &self.policy else { return true };
-        current.unwrap_or(own).may_use(own, self.rule, link)
+    pub(super) fn may_use(
+        &self,
+        current: Option<&InForce>,
+        link: &LinkState,
+        phase: Phase,
+    ) -> bool {
+        match (&self.policy, current) {
+            (Some(own), current) => current.unwrap_or(own).may_use(own, self.rule, link, phase),
+            // It was opened before there was a policy.
+            (None, Some(current)) => current.may_use(current, None, link, phase),
+            (None, None) => true,
+        }
     }
 
     /// Priority of a connection that is carried.

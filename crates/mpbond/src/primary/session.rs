@@ -70,6 +70,7 @@ async fn attend(
             Notice::SubflowUp(id) => {
                 primary.manage_with_facts(|m, now| m.handle_subflow_up(now, id));
                 primary.apply_prices();
+                primary.apply_standby();
             }
             Notice::SubflowCut(id, octets) => {
                 primary.manage(|m, now| m.handle_subflow_cut(now, id, octets));
@@ -81,6 +82,7 @@ async fn attend(
             Notice::Moving => {
                 primary.manage(Manager::handle_moving);
                 primary.watch_prices(driver);
+                primary.watch_limits();
             }
             Notice::Silent(id) => {
                 primary.note_silent(id);

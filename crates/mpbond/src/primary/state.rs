@@ -27,6 +27,7 @@ use super::direct;
 use super::flows::Flows;
 use super::handles::{Control, Rescuable};
 use super::identity::Owners;
+use super::limits::Limits;
 use super::links::{LinkConfig, Links, LinksUp};
 use super::modes::Modes;
 use super::prices::Prices;
@@ -42,6 +43,7 @@ use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::SandboxStatus;
+use crate::usage::Usage;
 
 /// State of a primary.
 pub(super) struct Primary {
@@ -97,6 +99,8 @@ pub(super) struct Primary {
     pub(super) policy: RefCell<Option<Rc<InForce>>>,
     /// Prices of helpers.
     pub(super) prices: Prices,
+    /// Limits of links.
+    pub(super) limits: Limits,
     /// Batteries of this device.
     pub(super) power: Power,
     /// Control groups of programs.
@@ -127,7 +131,7 @@ pub(super) struct Primary {
 
 impl Primary {
     /// A primary that has done nothing yet.
-    pub(super) fn new(config: PrimaryConfig, identity: Identity) -> Self {
+    pub(super) fn new(config: PrimaryConfig, identity: Identity, limits: Limits) -> Self {
         let clock = Clock::start();
         let (links, setups) = Links::new(&config);
         let manager = Manager::new(manager_config(&config, setups), clock.now());
@@ -158,6 +162,7 @@ impl Primary {
             policy_source: RefCell::new(config.policy.clone()),
             policy: RefCell::new(in_force(&config, None)),
             prices: Prices::default(),
+            limits,
             power: Power::of_this_device(),
             cgroups: Cgroups::mounted(),
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
@@ -294,6 +299,9 @@ impl Primary {
         plan.further
             .push(Place::new(Path::new(ZONES), Access::Read));
         if let Some(policy) = &config.policy {
+            // What caps have used. Where the first policy comes later, it is not kept.
+            let usage = Usage::file_of(&config.identity);
+            plan.further.extend(Place::around(&usage, Access::Change));
             plan.further
                 .extend(Place::around(policy.file(), Access::Read));
         }

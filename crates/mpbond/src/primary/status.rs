@@ -60,6 +60,8 @@ impl Primary {
                 state: problem.as_ref().map_or(state, |_| "down").to_owned(),
                 error: problem.or(error.map(str::to_owned)),
                 energy: self.energy_of(link.name(), &subflows),
+                cap: self.cap_of(link.name()),
+                battery_percent: self.limits.level(id),
             })
         };
         let off = self.off.borrow();

@@ -13,12 +13,12 @@ use crate::log_flood::start;
 use crate::policy_reload::apply;
 
 /// Time for a reading, which is used for 10 s, 30 s for relays to end, and attempts to dial.
-const LONG: Duration = Duration::from_secs(90);
+pub const LONG: Duration = Duration::from_secs(90);
 
 /// Folder of the kernel's batteries.
-const CLASS: &str = "/sys/class/power_supply";
+pub const CLASS: &str = "/sys/class/power_supply";
 
-fn charge(class: &Path, capacity: u8, status: &str) {
+pub fn charge(class: &Path, capacity: u8, status: &str) {
     let battery = class.join("BAT0");
     fs::create_dir_all(&battery).unwrap();
     let files = [
@@ -54,7 +54,7 @@ fn play_with_a_battery(role: &str) {
 }
 
 /// The folder that is in place of the kernel's from now on.
-fn class(bond: &Bond, capacity: u8) -> PathBuf {
+pub fn class(bond: &Bond, capacity: u8) -> PathBuf {
     let class = bond.file("class");
     charge(&class, capacity, "Discharging");
     sh(&format!("mount --bind {} {CLASS}", text(&class)));

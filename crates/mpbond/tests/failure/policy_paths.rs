@@ -13,16 +13,16 @@ use crate::api::ask_with;
 use crate::daemons::{Bond, Daemon, WITHIN, Ways, download_over, is_pattern, origin, until};
 use crate::reload::{read, write};
 
-const SIZE: u32 = 4_000_000;
+pub const SIZE: u32 = 4_000_000;
 
 /// Feedback, keep-alives, packet headers, and other connections' ends.
-const LITTLE: u64 = 400_000;
+pub const LITTLE: u64 = 400_000;
 
 /// Address of the own path's connections, none of which a helper has.
 const OWN: &str = "127.0.0.2";
 
 /// In this namespace, packets of the own path and of the pipe are counted.
-struct Counters;
+pub struct Counters;
 
 impl Counters {
     fn new(bond: &Bond) -> Self {
@@ -38,7 +38,7 @@ impl Counters {
     }
 
     /// Bytes of the own path and of the helper's pipe.
-    fn links(&self) -> [u64; 2] {
+    pub fn links(&self) -> [u64; 2] {
         ["own", "pipe"].map(|name| {
             let text = sh(&format!("nft list counter inet links {name}"));
             let mut words = text.split_whitespace().skip_while(|word| *word != "bytes");
@@ -47,7 +47,7 @@ impl Counters {
     }
 
     /// Bytes that the own path and the helper's pipe carry meanwhile.
-    fn carried(&self, transfer: impl FnOnce()) -> [u64; 2] {
+    pub fn carried(&self, transfer: impl FnOnce()) -> [u64; 2] {
         let before = self.links();
         transfer();
         let after = self.links();
@@ -55,12 +55,12 @@ impl Counters {
     }
 }
 
-fn put(bond: &Bond, policy: &str) {
+pub fn put(bond: &Bond, policy: &str) {
     let answer = ask_with(bond, "PUT /v1/policy", "If-Match: *\r\n", policy);
     assert_eq!(answer.code, 200, "{answer:?}");
 }
 
-fn download(bond: &Bond, origin: SocketAddr) {
+pub fn download(bond: &Bond, origin: SocketAddr) {
     let stream = bond.connect(origin).unwrap();
     assert_eq!(download_over(stream, SIZE).end().unwrap(), SIZE as usize);
 }
@@ -86,10 +86,19 @@ fn upload(bond: &Bond) {
 }
 
 /// Daemons on a loopback interface of their own, both of whose ends use all paths in turn.
-fn start() -> (Bond, Counters, [Daemon; 3]) {
+pub fn start(more: &str) -> (Bond, Counters, [Daemon; 3]) {
+    start_with(more, |_| ())
+}
+
+/// The same after a preparation that needs the configurations.
+pub fn start_with<T>(
+    more: &str,
+    prepare: impl FnOnce(&Bond) -> T,
+) -> (Bond, Counters, [Daemon; 3]) {
     sh(&format!("ip link set lo up; ip addr add {OWN}/8 dev lo"));
     let in_turn = "scheduler = \"round-robin\"";
-    let bond = Bond::new(Ways::Both, in_turn, in_turn);
+    let bond = Bond::new(Ways::Both, &format!("{in_turn}\n{more}"), in_turn);
+    std::fs::write(bond.file("policy.toml"), "").unwrap();
     let config = read(&bond, "primary");
     let own = "name = \"own\"\n";
     assert_eq!(config.matches(own).count(), 1);
@@ -99,31 +108,33 @@ fn start() -> (Bond, Counters, [Daemon; 3]) {
         &config.replace(own, &format!("{own}source = \"{OWN}\"\n")),
     );
     let counters = Counters::new(&bond);
+    prepare(&bond);
     let daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
     bond.joined(2);
     (bond, counters, daemons)
 }
 
-fn play_with_counters(role: &str) {
+/// Plays a role in such a namespace, and one of mounts.
+pub fn play_with_counters(role: &str) {
     if sh("command -v nft || true").is_empty() {
         return Need::Nft.is_missing(format_args!("nft is not installed"));
     }
-    play("-Urn", &format!("policy_paths::{role}"));
+    play("-Urnm", role);
 }
 
 #[test]
 fn bytes_go_over_the_links_that_a_rule_allows_only() {
-    play_with_counters("links_of_rules");
+    play_with_counters("policy_paths::links_of_rules");
 }
 
 #[test]
 fn a_connection_leaves_a_link_that_turns_out_to_be_metered() {
-    play_with_counters("metered_meanwhile");
+    play_with_counters("policy_paths::metered_meanwhile");
 }
 
 #[test]
 fn a_connection_without_a_path_of_its_rule_is_refused_or_waits() {
-    play_with_counters("without_a_path");
+    play_with_counters("policy_paths::without_a_path");
 }
 
 #[test]
@@ -133,7 +144,7 @@ fn links_of_rules() {
         return;
     }
     let origin = origin();
-    let (bond, counters, _daemons) = start();
+    let (bond, counters, _daemons) = start("");
     let rule = |set: &str| format!("[[rule]]\nname = \"it\"\nip = \"127.0.0.0/8\"\nset = {set}\n");
     let metered = |own: bool, helper: bool| {
         let link = |(name, is)| format!("[[link]]\nname = \"{name}\"\nmetered = {is}\n");
@@ -185,7 +196,7 @@ fn metered_meanwhile() {
         return;
     }
     let origin = origin();
-    let (bond, counters, _daemons) = start();
+    let (bond, counters, _daemons) = start("");
     let policy = |own: bool| {
         format!(
             "[policy]\ndefault = {{ metered = \"never\" }}\n\
@@ -225,7 +236,7 @@ fn without_a_path() {
         return;
     }
     let origin = origin();
-    let (bond, _, [_proxy, helper, primary]) = start();
+    let (bond, _, [_proxy, helper, primary]) = start("");
     let rule = |delay: &str| format!("[policy]\ndefault = {{ paths = [\"helper\"]{delay} }}\n");
     put(&bond, &rule(""));
     assert!(bond.works(origin));

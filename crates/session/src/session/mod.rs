@@ -71,7 +71,7 @@ use crate::scheduler::{Scheduler, SubflowView};
 use crate::stats::{SessionStats, StreamStats, SubflowStats};
 use crate::subflow::{HelperDownlink, SentFrame, Subflow};
 use crate::wire::Capabilities;
-use crate::{SessionId, StreamClass, StreamId};
+use crate::{Role, SessionId, StreamClass, StreamId};
 use control::Control;
 use feedback::Feedback;
 use flow::Flow;
@@ -252,10 +252,12 @@ impl Session {
         }
     }
 
-    /// Makes a subflow regular or backup, here and at the peer. An express stays what it is.
+    /// Makes a subflow regular or backup, here and at the peer, if it is the other one. An express
+    /// stays what it is.
     pub fn set_backup(&mut self, id: SubflowId, backup: bool) {
-        let regular_or_backup = |s: &&mut Subflow| !s.is_express();
-        if let Some(s) = self.subflows.by_id_mut(id).filter(regular_or_backup) {
+        let wanted = Role::regular_unless(backup);
+        let is_other = |s: &&mut Subflow| !s.is_express() && s.role != wanted;
+        if let Some(s) = self.subflows.by_id_mut(id).filter(is_other) {
             s.set_backup(backup);
             self.control.prioritise(id);
         }

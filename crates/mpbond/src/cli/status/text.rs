@@ -163,6 +163,20 @@ fn links(text: &mut String, links: &[LinkStatus]) {
             let about = format!("  {}: {}", link.name, energy_text(energy));
             text.push_str(&wrapped(&about, 4));
         }
+        if let Some(cap) = &link.cap {
+            let (used, bytes) = (human::bytes(cap.used_bytes), human::bytes(cap.bytes));
+            let about = format!(
+                "  {}: {used} of {bytes} used until {}",
+                link.name, cap.resets
+            );
+            text.push_str(&wrapped(&about, 4));
+        }
+        if let Some(percent) = link.battery_percent {
+            text.push_str(&wrapped(
+                &format!("  {}: battery at {percent}%", link.name),
+                4,
+            ));
+        }
         if let Some(error) = &link.error {
             text.push_str(&wrapped(&format!("  {}: {error}", link.name), 4));
         }

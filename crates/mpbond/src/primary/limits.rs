@@ -1,0 +1,359 @@
+//! Limits of links by the policy: caps, and floors of batteries. What moves is counted while bytes
+//! move, and at the first byte after a pause; an idle primary does nothing for it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpbond_manager::LinkId;
+use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, period_at};
+use mpbond_session::IDLE_LONG;
+use tracing::{info, warn};
+
+use super::links::LinkConfig;
+use super::state::Primary;
+use crate::api::Event;
+use crate::driver::Driver;
+use crate::status::{CapStatus, SessionStatus};
+use crate::usage::{InterfaceBytes, Moved, Usage};
+use crate::{addresses, uplinks};
+
+/// Shortest and longest interval of looks while bytes move. A quarter of what is left of a cap may
+/// pass in between, as fast as in the last interval; and an interval is at most twice the last one,
+/// since a transfer may have begun in it.
+const FAST: Duration = Duration::from_millis(50);
+const SLOW: Duration = Duration::from_secs(2);
+
+/// State of the limits of links. For use on one thread.
+pub(super) struct Limits {
+    usage: RefCell<Usage>,
+    interfaces: InterfaceBytes,
+    /// Bytes that sessions had moved over each link at the last look, by its name.
+    seen: RefCell<HashMap<String, u64>>,
+    /// Links whose caps are used up.
+    reached: RefCell<BTreeSet<String>>,
+    /// Links among them that are on standby.
+    standby: RefCell<BTreeSet<String>>,
+    /// Batteries of links that have a floor.
+    batteries: RefCell<HashMap<String, Battery>>,
+    /// Levels that helpers have told.
+    levels: RefCell<HashMap<LinkId, Option<u8>>>,
+    is_watched: Cell<bool>,
+}
+
+impl Limits {
+    /// Loads what the caps of the device with this identity have used.
+    pub(super) fn load(identity: &Path) -> io::Result<Self> {
+        Ok(Self {
+            usage: RefCell::new(Usage::load(identity)?),
+            interfaces: InterfaceBytes::of_this_host(),
+            seen: RefCell::default(),
+            reached: RefCell::default(),
+            standby: RefCell::default(),
+            batteries: RefCell::default(),
+            levels: RefCell::default(),
+            is_watched: Cell::default(),
+        })
+    }
+
+    /// Whether the cap of a link is used up.
+    pub(super) fn is_reached(&self, link: &str) -> bool {
+        self.reached.borrow().contains(link)
+    }
+
+    /// The battery of the device of a link.
+    pub(super) fn charge(&self, link: &str) -> Charge {
+        let batteries = self.batteries.borrow();
+        batteries
+            .get(link)
+            .map_or(Charge::Sufficient, Battery::charge)
+    }
+
+    /// Whether a link may be excluded for all connections.
+    pub(super) fn exclude(&self) -> bool {
+        let is_low = |battery: &Battery| battery.charge() != Charge::Sufficient;
+        !self.reached.borrow().is_empty() || self.batteries.borrow().values().any(is_low)
+    }
+
+    /// Level that the helper of a link has told.
+    pub(super) fn level(&self, link: LinkId) -> Option<u8> {
+        self.levels.borrow().get(&link).copied().flatten()
+    }
+
+    fn has_standby(&self, link: &str) -> bool {
+        self.standby.borrow().contains(link)
+    }
+}
+
+/// Looks at the limits until bytes have long not moved.
+async fn watch(primary: Rc<Primary>) {
+    let mut last = FAST;
+    loop {
+        let wait = primary.look_at_limits(last).await;
+        if primary.is_quiet() {
+            break;
+        }
+        tokio::time::sleep(wait).await;
+        last = wait;
+    }
+    primary.save_usage();
+    primary.limits.is_watched.set(false);
+}
+
+impl Primary {
+    /// Bytes move, after a pause or under another policy.
+    pub(super) fn watch_limits(self: &Rc<Self>) {
+        let policy = self.policy.borrow();
+        let has_limits = policy.as_ref().is_some_and(|policy| policy.has_limits());
+        if has_limits && !self.limits.is_watched.replace(true) {
+            crate::task::spawn_local(watch(Rc::clone(self)));
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.handed_over.borrow().to_owned()
+            || !self.drivers().iter().any(|driver| {
+                let quiet = driver.inspect(|session, clock, _| session.quiet_for(clock.now()));
+                quiet < IDLE_LONG && !driver.has_ended()
+            })
+    }
+
+    fn drivers(&self) -> Vec<Driver> {
+        let driver = self.driver.borrow();
+        let retiring = self.retiring.borrow();
+        driver.iter().chain(&*retiring).cloned().collect()
+    }
+
+    /// Looks at caps and batteries, and applies what has changed, this time after the last look.
+    /// Returns the time until the next one.
+    async fn look_at_limits(&self, after: Duration) -> Duration {
+        self.look_at_batteries().await;
+        let next = self.count_usage(after);
+        self.apply_limits();
+        next
+    }
+
+    /// The limits of another policy.
+    pub(super) fn limits_changed(self: &Rc<Self>) {
+        let policy = self.policy.borrow().clone();
+        let floor = |name: &str| policy.as_ref()?.battery_floor(name);
+        let mut batteries = self.limits.batteries.borrow_mut();
+        batteries.retain(|name, _| floor(name).is_some());
+        for (name, battery) in batteries.iter_mut() {
+            battery.set_floor(floor(name));
+        }
+        drop(batteries);
+        self.count_usage(FAST);
+        self.apply_limits();
+        self.watch_limits();
+    }
+
+    /// Caps of the links that are configured.
+    fn caps(&self) -> Vec<(String, Cap)> {
+        let policy = self.policy.borrow();
+        let links = self.links.borrow().all();
+        let names = links.iter().map(|(_, link)| link.name());
+        let cap = |name: &str| Some((name.to_owned(), policy.as_ref()?.cap(name)?.clone()));
+        names.filter_map(cap).collect()
+    }
+
+    /// Counts what has moved over links with caps, this time after the last count. Returns the time
+    /// until the next one.
+    fn count_usage(&self, after: Duration) -> Duration {
+        let (caps, mut next) = (self.caps(), SLOW.min(after * 2));
+        let mut reached = BTreeSet::new();
+        let mut usage = self.limits.usage.borrow_mut();
+        let mut totals = match caps.is_empty() {
+            true => HashMap::new(),
+            false => self.bytes_by_link(),
+        };
+        for (name, _) in &caps {
+            totals.entry(name.clone()).or_default();
+        }
+        for (name, cap) in &caps {
+            let Some(period) = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone) else {
+                continue;
+            };
+            let before = usage.used_bytes(name);
+            let moved = self.moved(name, &totals);
+            let event = usage.count(name, cap, &period, moved);
+            let used = usage.used_bytes(name);
+            if let Some(event) = event {
+                self.cap_event(name, (cap, used), event);
+            }
+            let (left, moved) = (cap.bytes.saturating_sub(used), used.saturating_sub(before));
+            if usage.is_reached(name, cap) {
+                reached.insert(name.clone());
+            } else if moved > 0 {
+                let part = after.mul_f64(left as f64 / moved as f64 / 4.0);
+                next = next.min(part.max(FAST));
+            }
+        }
+        self.limits.seen.replace(totals);
+        usage.save(self.clock.now(), &caps, false);
+        self.limits.reached.replace(reached);
+        next
+    }
+
+    /// What has moved over a link since the last look.
+    fn moved(&self, name: &str, totals: &HashMap<String, u64>) -> Option<Moved> {
+        let links = self.links.borrow().all();
+        let (id, link) = links.iter().find(|(_, link)| link.name() == name)?;
+        let interface = match &**link {
+            LinkConfig::Path(path) => path.interface.clone().or_else(|| {
+                let towards =
+                    || uplinks::interface_towards(self.known_addresses(*id).first()?.ip());
+                path.source
+                    .and_then(addresses::interface_of)
+                    .or_else(towards)
+            }),
+            LinkConfig::Pipe(_) => None,
+        };
+        if let Some(interface) = interface {
+            return self
+                .limits
+                .interfaces
+                .read(&interface)
+                .map(Moved::Interface);
+        }
+        let total = totals.get(name).copied().unwrap_or_default();
+        let seen = self.limits.seen.borrow();
+        // What had moved when counting began is not of the cap.
+        let before = seen.get(name).copied().unwrap_or(total);
+        Some(Moved::Bytes(total.saturating_sub(before)))
+    }
+
+    /// Stream bytes that sessions have moved over each link since the start, both ways.
+    fn bytes_by_link(&self) -> HashMap<String, u64> {
+        let sessions: Vec<SessionStatus> = self.drivers().iter().map(Driver::status).collect();
+        let (_, paths) = self.log.totals().with(&sessions);
+        let total = paths
+            .into_iter()
+            .map(|p| (p.name, p.bytes_in + p.bytes_out));
+        total.collect()
+    }
+
+    fn cap_event(&self, link: &str, (cap, used): (&Cap, u64), event: CapEvent) {
+        let kind = match event {
+            CapEvent::Warning => {
+                info!(link, used, cap = cap.bytes, "much of a link's cap is used");
+                "cap.warn"
+            }
+            CapEvent::Reached => {
+                let then = match cap.at_cap {
+                    AtCap::Off => "it carries nothing more",
+                    AtCap::Standby => "it carries data only while no other link works",
+                };
+                warn!(
+                    link,
+                    cap = cap.bytes,
+                    "the cap of a link is used up: {then}"
+                );
+                "cap.reached"
+            }
+        };
+        let event = Event {
+            kind,
+            link: Some(link.to_owned()),
+            reason: None,
+        };
+        self.events.push(self.clock.now(), event);
+    }
+
+    /// Reads the levels of the batteries of links that have a floor.
+    async fn look_at_batteries(&self) {
+        let floors: Vec<_> = {
+            let policy = self.policy.borrow();
+            let links = self.links.borrow().all();
+            let floor = |(id, link): &(LinkId, Rc<LinkConfig>)| {
+                let floor = policy.as_ref()?.battery_floor(link.name())?;
+                Some((*id, Rc::clone(link), floor))
+            };
+            links.iter().filter_map(floor).collect()
+        };
+        if floors.is_empty() {
+            return;
+        }
+        let own = self.power.read().await.percent();
+        let now = self.clock.now();
+        let open = self.drivers().iter().map(Driver::streams_open).sum();
+        for (id, link, floor) in floors {
+            let percent = match &*link {
+                LinkConfig::Path(_) => own,
+                LinkConfig::Pipe(_) => self.limits.level(id),
+            };
+            let name = link.name().to_owned();
+            let mut batteries = self.limits.batteries.borrow_mut();
+            let battery = batteries
+                .entry(name)
+                .or_insert_with(|| Battery::new(Some(floor)));
+            let before = battery.charge();
+            battery.handle_level(now, percent, open);
+            if battery.charge() != before {
+                let (link, charge) = (link.name(), battery.charge());
+                info!(link, ?percent, ?charge, "battery of a link's device");
+                if charge == Charge::Draining {
+                    let event = Event {
+                        kind: "battery.low",
+                        link: Some(link.to_owned()),
+                        reason: None,
+                    };
+                    self.events.push(now, event);
+                }
+            }
+        }
+    }
+
+    /// A helper has told the level of its battery, or its connection is gone.
+    pub(super) fn helper_battery(&self, link: LinkId, percent: Option<u8>) {
+        self.limits.levels.borrow_mut().insert(link, percent);
+    }
+
+    /// Has sessions keep to the limits.
+    fn apply_limits(&self) {
+        let policy = self.policy.borrow().clone();
+        let reached = self.limits.reached.borrow().clone();
+        let is_standby = |name: &&String| {
+            let cap = policy.as_ref().and_then(|policy| policy.cap(name));
+            cap.is_some_and(|cap| cap.at_cap == AtCap::Standby)
+        };
+        let standby = reached.iter().filter(is_standby).cloned().collect();
+        self.limits.standby.replace(standby);
+        self.apply_standby();
+        self.apply_paths();
+    }
+
+    /// Makes the subflows of links on standby backups, and those of others what they are by their
+    /// configuration.
+    pub(super) fn apply_standby(&self) {
+        for (_, link) in self.links.borrow().all() {
+            let backup = link.is_backup() || self.limits.has_standby(link.name());
+            for driver in self.drivers() {
+                driver.set_backup_named(link.name(), backup);
+            }
+        }
+    }
+
+    /// Keeps what caps have used over a restart. A process that has taken over does it itself.
+    pub(super) fn save_usage(&self) {
+        if !*self.handed_over.borrow() {
+            let (now, caps) = (self.clock.now(), self.caps());
+            self.limits.usage.borrow_mut().save(now, &caps, true);
+        }
+    }
+
+    /// Use of the cap of a link.
+    pub(super) fn cap_of(&self, link: &str) -> Option<CapStatus> {
+        let policy = self.policy.borrow();
+        let cap = policy.as_ref()?.cap(link)?;
+        let period = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone)?;
+        Some(CapStatus {
+            used_bytes: self.limits.usage.borrow().used_bytes(link),
+            bytes: cap.bytes,
+            resets: period.next_day.to_string(),
+        })
+    }
+}

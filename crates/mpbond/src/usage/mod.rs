@@ -1,0 +1,215 @@
+//! Bytes used of the caps of links: the accounts of a primary, kept in a file beside its identity.
+
+mod interface_bytes;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mpbond_policy::{Account, Cap, CapEvent, InterfaceCounter, Period, Reading};
+use mpbond_units::Timestamp;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+pub use interface_bytes::InterfaceBytes;
+
+/// The accounts of all links that have or had a cap.
+pub struct Usage {
+    path: PathBuf,
+    links: BTreeMap<String, Used>,
+    /// The file could not be written: said once, until it can be.
+    is_failing: bool,
+}
+
+/// Use of one link.
+#[derive(Serialize, Deserialize)]
+struct Used {
+    account: Account,
+    /// Counter of an own link's interface.
+    #[serde(default)]
+    interface: InterfaceCounter,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    link: BTreeMap<String, Used>,
+}
+
+#[derive(Serialize)]
+struct FileRef<'a> {
+    link: &'a BTreeMap<String, Used>,
+}
+
+/// Bytes of a link since the last time.
+pub enum Moved {
+    /// That of its interface's counter, with the bytes of all programs.
+    Interface(Reading),
+    /// Bytes that sessions of this daemon have moved over it.
+    Bytes(u64),
+}
+
+impl Usage {
+    /// The file of the accounts of the device with this identity.
+    pub fn file_of(identity: &Path) -> PathBuf {
+        identity.with_extension("usage")
+    }
+
+    /// Loads the accounts that were kept beside an identity.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no accounts; in one line that names it.
+    pub fn load(identity: &Path) -> io::Result<Self> {
+        let path = Self::file_of(identity);
+        let at = |problem: &dyn std::fmt::Display| format!("{}: {problem}", path.display());
+        let links = match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let file = toml::from_str::<File>(&text);
+                let wrong = |e: toml::de::Error| {
+                    io::Error::new(io::ErrorKind::InvalidData, at(&e.message()))
+                };
+                file.map_err(wrong)?.link
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(e) => return Err(io::Error::new(e.kind(), at(&e))),
+        };
+        Ok(Self {
+            path,
+            links,
+            is_failing: false,
+        })
+    }
+
+    /// Counts what has moved over a link with a cap, in the period of the present time. Returns the
+    /// event of which the user has not been informed.
+    pub fn count(
+        &mut self,
+        link: &str,
+        cap: &Cap,
+        period: &Period,
+        moved: Option<Moved>,
+    ) -> Option<CapEvent> {
+        let used = self.links.entry(link.to_owned()).or_insert_with(|| Used {
+            account: Account::new(period),
+            interface: InterfaceCounter::default(),
+        });
+        used.account.handle_period(period);
+        used.account.count(match moved {
+            Some(Moved::Interface(reading)) => used.interface.handle_reading(reading),
+            Some(Moved::Bytes(bytes)) => bytes,
+            None => 0,
+        });
+        used.account.poll_event(cap)
+    }
+
+    /// Bytes used of the cap of a link in the period.
+    pub fn used_bytes(&self, link: &str) -> u64 {
+        let used = self.links.get(link);
+        used.map_or(0, |used| used.account.used_bytes())
+    }
+
+    /// Whether the cap of a link is used up.
+    pub fn is_reached(&self, link: &str, cap: &Cap) -> bool {
+        let used = self.links.get(link);
+        used.is_some_and(|used| used.account.is_reached(cap))
+    }
+
+    /// Writes the file if one of these caps' accounts should be saved, or has changed at all and
+    /// `is_last`.
+    pub fn save(&mut self, now: Timestamp, caps: &[(String, Cap)], is_last: bool) {
+        let is_due = caps.iter().any(|(link, cap)| {
+            let used = self.links.get(link);
+            used.is_some_and(|used| is_last || used.account.is_save_due(now, cap))
+        });
+        if !is_due {
+            return;
+        }
+        let new = self.path.with_extension("usage.new");
+        let written = toml::to_string(&FileRef { link: &self.links })
+            .map_err(io::Error::other)
+            .and_then(|text| std::fs::write(&new, text))
+            .and_then(|()| std::fs::rename(&new, &self.path));
+        match written {
+            Ok(()) => {
+                self.is_failing = false;
+                let links = self.links.values_mut();
+                links.for_each(|used| used.account.handle_saved(now));
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    let path = self.path.display();
+                    warn!(%path, %error, "what caps have used cannot be kept over a restart");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+    use mpbond_policy::{AtCap, period_at};
+
+    use super::*;
+
+    fn cap(bytes: u64) -> Cap {
+        Cap {
+            bytes,
+            reset_day: 1,
+            zone: TimeZone::UTC,
+            warn_percent: Some(75),
+            at_cap: AtCap::Off,
+        }
+    }
+
+    fn period(at: &str) -> Period {
+        period_at(at.parse().unwrap(), 1, &TimeZone::UTC).unwrap()
+    }
+
+    fn reading(bytes: u64) -> Reading {
+        Reading {
+            interface: "wwan0".to_owned(),
+            boot_id: "a".to_owned(),
+            ifindex: 3,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn accounts_are_kept_and_the_user_is_informed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = folder.path().join("identity.pem");
+        let (cap, now) = (cap(1_000), period("2026-11-27T12:00:00Z"));
+        let caps = [("my phone".to_owned(), cap.clone())];
+        let mut usage = Usage::load(&identity).unwrap();
+        let bytes = |n| Some(Moved::Bytes(n));
+        assert_eq!(usage.count("my phone", &cap, &now, bytes(700)), None);
+        let warned = usage.count("my phone", &cap, &now, bytes(100));
+        assert_eq!(warned, Some(CapEvent::Warning));
+        let first = |n| Some(Moved::Interface(reading(n)));
+        assert_eq!(usage.count("mobile", &cap, &now, first(5_000)), None);
+        usage.save(Timestamp::ZERO, &caps, false);
+        let mut usage = Usage::load(&identity).unwrap();
+        assert_eq!(usage.used_bytes("my phone"), 800);
+        assert!(!usage.is_reached("my phone", &cap));
+        assert_eq!(usage.count("mobile", &cap, &now, first(5_300)), None);
+        assert_eq!(usage.used_bytes("mobile"), 300);
+        let reached = usage.count("my phone", &cap, &now, bytes(200));
+        assert_eq!(reached, Some(CapEvent::Reached));
+        assert!(usage.is_reached("my phone", &cap));
+        let next = period("2026-12-01T00:00:00Z");
+        assert_eq!(usage.count("my phone", &cap, &next, None), None);
+        assert!(!usage.is_reached("my phone", &cap));
+    }
+
+    #[test]
+    fn a_file_without_accounts_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = folder.path().join("identity.pem");
+        std::fs::write(Usage::file_of(&identity), "nonsense").unwrap();
+        let error = Usage::load(&identity).err().unwrap().to_string();
+        assert!(error.contains("identity.usage: "), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}

@@ -1,0 +1,204 @@
+//! Caps of links, and floors of batteries in a policy: links that are used up or low carry nothing
+//! more, over restarts as well, and no byte is lost.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mpbond::status::LinkStatus;
+use mpbond_testing::Need;
+use mpbond_testing::namespaces::is_called_for;
+
+use crate::api::{ask, got};
+use crate::battery::{CLASS, LONG, charge, class};
+use crate::daemons::{Bond, download_over, origin, until, until_within};
+use crate::policy_paths::{LITTLE, SIZE, download, play_with_counters, put, start};
+
+#[test]
+fn a_link_whose_cap_is_used_up_carries_nothing_more() {
+    play_with_counters("link_limits::cap_of_a_helper");
+}
+
+#[test]
+fn a_link_on_standby_carries_what_no_other_one_can() {
+    play_with_counters("link_limits::standby");
+}
+
+#[test]
+fn the_cap_of_an_own_link_counts_all_bytes_of_its_interface() {
+    play_with_counters("link_limits::cap_of_an_interface");
+}
+
+#[test]
+fn links_whose_batteries_are_low_carry_nothing() {
+    if !Path::new(CLASS).exists() {
+        return Need::Namespaces.is_missing(format_args!("this kernel has no {CLASS}"));
+    }
+    play_with_counters("link_limits::floors");
+}
+
+fn link(bond: &Bond, name: &str) -> LinkStatus {
+    let links = bond.status("primary").unwrap().links;
+    links.into_iter().find(|link| link.name == name).unwrap()
+}
+
+fn used(bond: &Bond, name: &str) -> u64 {
+    link(bond, name).cap.unwrap().used_bytes
+}
+
+/// A policy with a cap of the helper.
+fn capped(bytes: &str, more: &str) -> String {
+    format!(
+        "[policy]\nzone = \"UTC\"\n[[link]]\nname = \"helper\"\n\
+         cap = {{ bytes = \"{bytes}\", warn = \"50%\"{more} }}\n"
+    )
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn cap_of_a_helper() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let (bond, counters, [_proxy, _helper, mut primary]) = start("policy = \"policy.toml\"");
+    // Before the cap.
+    download(&bond, origin);
+    put(&bond, &capped("3 MB", ""));
+    assert_eq!(used(&bond, "helper"), 0);
+    // It is used up during one of them, of which it carries a half.
+    let [own, helper] = counters.carried(|| (0..3).for_each(|_| download(&bond, origin)));
+    assert!(own > 2 * u64::from(SIZE), "{own} {helper}");
+    let cap = 3_000_000;
+    let used_up = used(&bond, "helper");
+    assert!((cap..cap + 1_500_000).contains(&used_up), "{used_up}");
+    assert!((cap..cap + 2_000_000).contains(&helper), "{helper}");
+    primary.logs("the cap of a link is used up: it carries nothing more");
+    primary.logs("much of a link's cap is used");
+    let other = counters.carried(|| download(&bond, origin));
+    assert!(other[1] < LITTLE, "{other:?}");
+    // A restart renews nothing.
+    assert!(primary.stop().success());
+    std::fs::write(bond.file("policy.toml"), capped("3 MB", "")).unwrap();
+    let primary = bond.start("primary");
+    bond.joined(2);
+    assert_eq!(used(&bond, "helper"), used_up);
+    let other = counters.carried(|| download(&bond, origin));
+    assert!(other[1] < LITTLE, "{other:?}");
+    // Another cap applies at once, to open connections as well.
+    let stream = bond.connect(origin).unwrap();
+    let carried = counters.carried(|| {
+        put(&bond, &capped("30 MB", ""));
+        let all = download_over(stream, SIZE).end().unwrap();
+        assert_eq!(all, SIZE as usize);
+    });
+    assert!(carried[1] > u64::from(SIZE) / 8, "{carried:?}");
+    // A file that is no account is named.
+    drop(primary);
+    std::fs::write(bond.file("primary.usage"), "nonsense").unwrap();
+    let mut primary = bond.start_unseen("primary", "exec \"$0\" \"$@\"");
+    assert!(!primary.ends().success());
+    primary.logs("primary.usage: ");
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn standby() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let (bond, counters, _daemons) = start("policy = \"policy.toml\"");
+    put(&bond, &capped("1 MB", ", at_cap = \"standby\""));
+    download(&bond, origin);
+    until("the cap is used up", || used(&bond, "helper") >= 1_000_000);
+    let carried = counters.carried(|| download(&bond, origin));
+    assert!(carried[1] < LITTLE, "{carried:?}");
+    let off = ask(&bond, "PATCH /v1/links/own", "{\"mode\": \"off\"}");
+    assert_eq!(off.code, 200, "{off:?}");
+    let carried = counters.carried(|| download(&bond, origin));
+    assert!(carried[1] > u64::from(SIZE), "{carried:?}");
+    until("it exceeds the cap", || used(&bond, "helper") > 5_000_000);
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn cap_of_an_interface() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let (bond, counters, _daemons) = start("policy = \"policy.toml\"");
+    let policy =
+        "[policy]\nzone = \"UTC\"\n[[link]]\nname = \"own\"\ncap = { bytes = \"60 MB\" }\n";
+    put(&bond, policy);
+    // All bytes on the loopback interface: those of the application and the helper, too, each
+    // received and sent. The first reading counts nothing.
+    let all = || {
+        let text = std::fs::read_to_string("/proc/net/dev").unwrap();
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("lo:"));
+        let columns: Vec<u64> = line
+            .unwrap()
+            .split_whitespace()
+            .map(|column| column.parse().unwrap())
+            .collect();
+        columns[0] + columns[8]
+    };
+    let before = all();
+    download(&bond, origin);
+    let passed = all() - before;
+    assert!(passed > 6 * u64::from(SIZE), "{passed}");
+    until("it is counted", || used(&bond, "own") >= passed);
+    assert!(used(&bond, "own") < passed + 500_000);
+    until("the cap is used up", || {
+        download(&bond, origin);
+        used(&bond, "own") >= 60_000_000
+    });
+    let carried = counters.carried(|| download(&bond, origin));
+    assert!(carried[0] < LITTLE, "{carried:?}");
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn floors() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let class = |bond: &Bond| class(bond, 40);
+    let (bond, counters, _daemons) = crate::policy_paths::start_with("", class);
+    let class = bond.file("class");
+    let floor = |link: &str| format!("[[link]]\nname = \"{link}\"\nbattery_floor = \"20%\"\n");
+    until("the helper tells its level", || {
+        link(&bond, "helper").battery_percent == Some(40)
+    });
+    assert_eq!(link(&bond, "own").battery_percent, None);
+    put(&bond, &floor("helper"));
+    let both = counters.carried(|| download(&bond, origin));
+    assert!(both.iter().all(|bytes| *bytes > 300_000), "{both:?}");
+    // It sinks while connections are open.
+    charge(&class, 19, "Discharging");
+    let stays = bond.connect(origin).unwrap();
+    until_within(LONG, "the helper's link is not used", || {
+        counters.carried(|| download(&bond, origin))[1] < LITTLE
+    });
+    assert_eq!(link(&bond, "helper").battery_percent, Some(19));
+    let carried = counters.carried(|| {
+        assert_eq!(download_over(stays, SIZE).end().unwrap(), SIZE as usize);
+    });
+    // It may be draining still.
+    assert!(carried[0] > 1_000_000, "{carried:?}");
+    // The same of the own link; the other one has no floor now.
+    put(&bond, &floor("own"));
+    until_within(LONG, "the own link is not used", || {
+        counters.carried(|| download(&bond, origin))[0] < LITTLE
+    });
+    charge(&class, 25, "Discharging");
+    until_within(LONG, "it is used again", || {
+        std::thread::sleep(Duration::from_millis(200));
+        counters.carried(|| download(&bond, origin))[0] > 300_000
+    });
+    let events = got(&bond, "GET /v1/links/own", "");
+    assert_eq!(events["state"], "up");
+}
