@@ -1,7 +1,8 @@
 //! Parts of the language that no daemon applies yet. A policy with one of them is refused, so that
 //! no rule is without effect silently.
 
-use crate::policy::{LinkPolicy, Policy};
+use crate::mode::Mode;
+use crate::policy::Policy;
 use crate::rule::Action;
 use crate::treatment::{Multipath, Permission, Treatment};
 use mpbond_toml_text::{FileError, Place};
@@ -10,15 +11,11 @@ use mpbond_toml_text::{FileError, Place};
 const NOT_YET: &str = "not in force yet: mpbond would not apply it; leave it out";
 
 /// Reason for which `mode` is refused.
-const WITHOUT_RADIO: &str =
-    "not in force yet: it concerns links with a `radio`, and no [[link]] has one";
+const WITHOUT_LINKS: &str =
+    "not in force yet: it concerns links with a `radio` or a cost, and no [[link]] has one";
 
-impl LinkPolicy {
-    /// A key that no daemon applies, with the place of the section.
-    fn not_applied(&self) -> Option<(Place, &'static str)> {
-        self.cost.map(|_| (self.place, "link.cost"))
-    }
-}
+/// Reason for which `cost` is refused.
+const BALANCED: &str = "not in force yet: mpbond applies it with mode = \"saver\" only";
 
 impl Policy {
     /// Checks that the daemons apply everything that the policy says.
@@ -27,8 +24,9 @@ impl Policy {
     /// The first part that is not in force yet, with its place.
     pub fn check_in_force(&self) -> Result<(), FileError> {
         let refused = |place: Place, key: &str| Err(self.wrong(place, key, NOT_YET));
-        if let Some(place) = self.mode_place.filter(|_| !self.has_radios()) {
-            return Err(self.wrong(place, "policy.mode", WITHOUT_RADIO));
+        let has_subject = self.has_radios() || self.has_costs();
+        if let Some(place) = self.mode_place.filter(|_| !has_subject) {
+            return Err(self.wrong(place, "policy.mode", WITHOUT_LINKS));
         }
         for (action, place, prefix) in self.actions() {
             if let Action::Carry(set) = action
@@ -42,8 +40,8 @@ impl Policy {
             return refused(place, "rule.roaming");
         }
         let mut links = self.links.values();
-        match links.find_map(LinkPolicy::not_applied) {
-            Some((place, key)) => refused(place, key),
+        match links.find(|link| link.cost.is_some() && self.mode == Mode::Balanced) {
+            Some(link) => Err(self.wrong(link.place, "link.cost", BALANCED)),
             None => Ok(()),
         }
     }
@@ -84,7 +82,7 @@ fn not_applied(set: &Treatment) -> Option<&'static str> {
         roaming,
         multipath,
         delay: _,
-        budget,
+        budget: _,
     } = set;
     let never = |permission: &Option<Permission>| *permission == Some(Permission::Never);
     let keys = [
@@ -93,7 +91,6 @@ fn not_applied(set: &Treatment) -> Option<&'static str> {
             "multipath",
             multipath.is_some_and(|m| m != Multipath::Aggregate),
         ),
-        ("budget", budget.is_some()),
     ];
     keys.into_iter()
         .find(|(_, is_set)| *is_set)

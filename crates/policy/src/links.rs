@@ -155,11 +155,36 @@ impl Policy {
         if let Some(reason) = reasons.into_iter().flatten().next() {
             return Err(reason);
         }
-        let by_kind = u16::from(matches!(metered.get(), Some((true, _))));
-        Ok(LinkUse {
-            cost: own.and_then(|own| own.cost).unwrap_or(by_kind),
+        Ok(self.use_of(link))
+    }
+
+    /// Use of a link by flows that may use it.
+    pub fn use_of(&self, link: &LinkState) -> LinkUse {
+        let by_kind = u16::from(matches!(self.metered(link).get(), Some((true, _))));
+        let cost = self.link(&link.name).and_then(|own| own.cost);
+        LinkUse {
+            cost: cost.unwrap_or(by_kind),
             standby: link.cap_reached,
-        })
+        }
+    }
+
+    /// Names of the links that carry data only while no other one works: of those that may be used
+    /// at all, the ones of a higher tier than the lowest of the links that work.
+    pub fn behind<'a>(&self, links: &'a [LinkState]) -> Vec<&'a str> {
+        let uses: Vec<LinkUse> = links.iter().map(|link| self.use_of(link)).collect();
+        let ranks = self.ranks(&uses);
+        let is_off = |link: &LinkState| {
+            let cap = self.link(&link.name).and_then(|own| own.cap.as_ref());
+            let cap_reached = link.cap_reached && cap.is_none_or(|cap| cap.at_cap == AtCap::Off);
+            cap_reached || link.charge == Charge::Low
+        };
+        let usable = || links.iter().zip(&ranks).filter(|(link, _)| !is_off(link));
+        let working = usable().filter(|(link, _)| link.works);
+        let Some(lowest) = working.map(|(_, rank)| rank.tier).min() else {
+            return Vec::new();
+        };
+        let behind = usable().filter(|(_, rank)| rank.tier > lowest);
+        behind.map(|(link, _)| &*link.name).collect()
     }
 
     /// Whether a new flow is accepted.

@@ -56,6 +56,12 @@ impl Policy {
         self.links.get(link)?.radio
     }
 
+    /// Whether a link has a cost, or is stated to be metered or not.
+    pub(crate) fn has_costs(&self) -> bool {
+        let mut links = self.links.values();
+        links.any(|link| link.cost.is_some() || link.metered.is_some())
+    }
+
     /// Whether a link has a cap, or a floor of its device's battery.
     pub fn has_limits(&self) -> bool {
         let mut links = self.links.values();

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use mpbond_intercept::Refusal;
 use mpbond_session::{ResetCode, StreamClass};
 use mpbond_units::Timestamp;
 
+use super::budget::Budget;
 use super::class_watch::ClassWatch;
 
 /// Idle time after which the kernel asks whether an origin is still there, and the pause between
@@ -111,6 +113,8 @@ pub struct Client {
     answered: bool,
     /// Look-ups of its class, if it can change.
     class: Option<ClassWatch>,
+    /// Bytes that the connections of its rule may move, if it has a budget.
+    budget: Option<Rc<Budget>>,
     /// Returned when the connection is over.
     share: Box<dyn Any>,
 }
@@ -120,6 +124,7 @@ impl Client {
     pub fn new(
         client: mpbond_intercept::Client,
         class: Option<ClassWatch>,
+        budget: Option<Rc<Budget>>,
         share: impl Any,
     ) -> Self {
         let (reader, writer) = client.into_split();
@@ -128,6 +133,7 @@ impl Client {
             writer,
             answered: false,
             class,
+            budget,
             share: Box::new(share),
         }
     }
@@ -139,7 +145,32 @@ impl AsyncRead for Client {
         cx: &mut Context<'_>,
         buf: &mut tokio::io::ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.reader).poll_read(cx, buf)
+        let Some(budget) = self.budget.clone() else {
+            return Pin::new(&mut self.reader).poll_read(cx, buf);
+        };
+        budget.check()?;
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.reader).poll_read(cx, buf);
+        budget.moved(buf.filled().len() - before);
+        read
+    }
+}
+
+impl Client {
+    /// Writes to the application, if the budget of its rule is not used up.
+    fn write(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let Some(budget) = self.budget.clone() else {
+            return write(self);
+        };
+        budget.check()?;
+        let written = write(self);
+        if let Poll::Ready(Ok(bytes)) = &written {
+            budget.moved(*bytes);
+        }
+        written
     }
 }
 
@@ -150,7 +181,7 @@ impl AsyncWrite for Client {
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.answered = true;
-        Pin::new(&mut self.writer).poll_write(cx, data)
+        self.write(|client| Pin::new(&mut client.writer).poll_write(cx, data))
     }
 
     fn poll_write_vectored(
@@ -159,7 +190,7 @@ impl AsyncWrite for Client {
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.answered = true;
-        Pin::new(&mut self.writer).poll_write_vectored(cx, data)
+        self.write(|client| Pin::new(&mut client.writer).poll_write_vectored(cx, data))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -9,6 +9,7 @@
 mod answer;
 mod app_socket;
 mod ask;
+mod budget;
 mod class_watch;
 mod clock;
 mod delivery;
@@ -54,6 +55,7 @@ use crate::status::{SessionStatus, TransferStatus};
 
 pub use answer::Answer;
 pub use app_socket::{AppSocket, Client, Tcp, keep_alive, refusal};
+pub use budget::Budget;
 pub use class_watch::ClassWatch;
 pub use clock::Clock;
 pub use fair_queue::FairQueue;

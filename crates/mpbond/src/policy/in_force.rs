@@ -66,9 +66,24 @@ impl InForce {
         self.depends_on_batteries
     }
 
+    /// Names of the links that carry data only while no other one works.
+    pub fn behind<'a>(&self, links: &'a [LinkState]) -> Vec<&'a str> {
+        self.policy.behind(links)
+    }
+
     /// Cap of a link, if the policy has one.
     pub fn cap(&self, link: &str) -> Option<&Cap> {
         self.policy.link(link)?.cap.as_ref()
+    }
+
+    /// Names and budgets of the rules that have one.
+    pub fn budgets(&self) -> impl Iterator<Item = (&str, &Cap)> {
+        self.policy.budgets()
+    }
+
+    /// Budget of a rule, by its index.
+    pub fn budget(&self, rule: Option<usize>) -> Option<&Cap> {
+        self.carriage(rule)?.budget
     }
 
     /// Level in percent of the battery of a link's device, below which the link is not used.
@@ -76,9 +91,9 @@ impl InForce {
         self.policy.link(link)?.battery_floor
     }
 
-    /// Whether a link has a cap or a floor.
+    /// Whether a link has a cap or a floor, or a rule a budget.
     pub fn has_limits(&self) -> bool {
-        self.policy.has_limits()
+        self.policy.has_limits() || self.policy.budgets().next().is_some()
     }
 
     /// Radio of a link, if the policy names one.

@@ -21,7 +21,9 @@ impl Primary {
     ) -> T {
         let result = input(&mut self.manager.borrow_mut(), self.clock.now());
         self.carry_out();
-        self.note_links();
+        if self.note_links() {
+            self.links_came_or_went();
+        }
         self.learn_families();
         self.changed.send_replace(());
         result

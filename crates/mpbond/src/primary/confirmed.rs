@@ -55,7 +55,8 @@ pub(super) async fn serve(
         }
         () = room::loses_paths(primary, ruling) => {
             driver.refuse(stream, ResetCode::Cancelled);
-            room::no_path(primary, connection, ruling, "the paths of its rule have gone").await;
+            let reason = "the paths that it may use have gone";
+            room::not_permitted(primary, connection, ruling, reason).await;
             return None;
         }
         () = sleep(ANSWERED_WITHIN) => {
@@ -69,7 +70,10 @@ pub(super) async fn serve(
         Some(Answer::Connected) => {
             primary.reached.borrow_mut().add(Instant::now(), to);
             match connection.accepted().await {
-                Ok(client) => driver.attach(stream, Client::new(client, watch, share)),
+                Ok(client) => driver.attach(
+                    stream,
+                    Client::new(client, watch, primary.budget_of(ruling), share),
+                ),
                 Err(e) => {
                     debug!(%peer, error = %e, "client left");
                     driver.refuse(stream, ResetCode::Cancelled);

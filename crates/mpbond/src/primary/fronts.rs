@@ -15,7 +15,7 @@ use super::following::Following;
 use super::identity::Identity;
 use super::reach::Reach;
 use super::repeatable::is_repeatable;
-use super::room::{self, Room, destination, no_path, no_room, without_proxy};
+use super::room::{self, Room, destination, no_room, not_permitted, without_proxy};
 use super::rules::{self, Handling};
 use super::state::Primary;
 use super::{classes, confirmed, direct, rescue};
@@ -171,12 +171,8 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
                 return connection.refused(Refusal::HostUnreachable).await;
             }
             Some(Room::WithoutProxy) => return without_proxy(&primary, connection).await,
-            Some(Room::NoPath) => {
-                return no_path(&primary, connection, &ruling, "no path of its rule works").await;
-            }
-            Some(Room::NoSets) => {
-                let reason = "the proxy is too old to keep it to the paths of its rule";
-                return no_path(&primary, connection, &ruling, reason).await;
+            Some(Room::NotPermitted(reason)) => {
+                return not_permitted(&primary, connection, &ruling, reason).await;
             }
         };
         let treated = classes::of(&primary, &connection, &identity, &ruling);
@@ -216,12 +212,10 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     let reach = Reach::of(peer.ip());
     let (driver, number) = (place.driver().clone(), share.number());
-    match place.open(
-        to.clone(),
-        treatment,
-        early,
-        Client::new(client, watch, share),
-    ) {
+    let budget = primary.budget_of(&ruling);
+    budget.iter().for_each(|budget| budget.moved(early.len()));
+    let client = Client::new(client, watch, budget, share);
+    match place.open(to.clone(), treatment, early, client) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");
             primary.flows.carried(number, &driver, stream, &ruling);

@@ -14,11 +14,11 @@ use mpbond_session::IDLE_LONG;
 use tracing::{info, warn};
 
 use super::links::LinkConfig;
+use super::rules::Ruling;
 use super::state::Primary;
-use crate::api::Event;
-use crate::driver::Driver;
+use crate::driver::{Budget, Driver};
 use crate::status::{CapStatus, SessionStatus};
-use crate::usage::{InterfaceBytes, Moved, Usage};
+use crate::usage::{Capped, InterfaceBytes, Moved, Usage};
 use crate::{addresses, uplinks};
 
 /// Shortest and longest interval of looks while bytes move. A quarter of what is left of a cap may
@@ -35,8 +35,8 @@ pub(super) struct Limits {
     seen: RefCell<HashMap<String, u64>>,
     /// Links whose caps are used up.
     reached: RefCell<BTreeSet<String>>,
-    /// Links among them that are on standby.
-    standby: RefCell<BTreeSet<String>>,
+    /// Budgets of rules, by their names, with the bytes used at the last look.
+    budgets: RefCell<HashMap<String, (Rc<Budget>, u64)>>,
     /// Batteries of links that have a floor.
     batteries: RefCell<HashMap<String, Battery>>,
     /// Levels that helpers have told.
@@ -52,7 +52,7 @@ impl Limits {
             interfaces: InterfaceBytes::of_this_host(),
             seen: RefCell::default(),
             reached: RefCell::default(),
-            standby: RefCell::default(),
+            budgets: RefCell::default(),
             batteries: RefCell::default(),
             levels: RefCell::default(),
             is_watched: Cell::default(),
@@ -81,10 +81,6 @@ impl Limits {
     /// Level that the helper of a link has told.
     pub(super) fn level(&self, link: LinkId) -> Option<u8> {
         self.levels.borrow().get(&link).copied().flatten()
-    }
-
-    fn has_standby(&self, link: &str) -> bool {
-        self.standby.borrow().contains(link)
     }
 }
 
@@ -151,43 +147,52 @@ impl Primary {
         self.watch_limits();
     }
 
-    /// Caps of the links that are configured.
-    fn caps(&self) -> Vec<(String, Cap)> {
+    /// Caps of the links that are configured, and budgets of the rules.
+    fn caps(&self) -> Vec<(Capped, Cap)> {
         let policy = self.policy.borrow();
+        let Some(policy) = policy.as_ref() else {
+            return Vec::new();
+        };
         let links = self.links.borrow().all();
-        let names = links.iter().map(|(_, link)| link.name());
-        let cap = |name: &str| Some((name.to_owned(), policy.as_ref()?.cap(name)?.clone()));
-        names.filter_map(cap).collect()
+        let cap = |name: &str| Some((Capped::Link(name.to_owned()), policy.cap(name)?.clone()));
+        let caps = links.iter().filter_map(|(_, link)| cap(link.name()));
+        let budgets = policy.budgets();
+        let budgets = budgets.map(|(name, cap)| (Capped::Rule(name.to_owned()), cap.clone()));
+        caps.chain(budgets).collect()
     }
 
-    /// Counts what has moved over links with caps, this time after the last count. Returns the time
+    /// Counts what has moved of caps and budgets, this time after the last count. Returns the time
     /// until the next one.
     fn count_usage(&self, after: Duration) -> Duration {
         let (caps, mut next) = (self.caps(), SLOW.min(after * 2));
         let mut reached = BTreeSet::new();
         let mut usage = self.limits.usage.borrow_mut();
-        let mut totals = match caps.is_empty() {
-            true => HashMap::new(),
-            false => self.bytes_by_link(),
-        };
-        for (name, _) in &caps {
-            totals.entry(name.clone()).or_default();
-        }
-        for (name, cap) in &caps {
+        let totals = self.bytes_of(&caps);
+        for (of, cap) in &caps {
             let Some(period) = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone) else {
                 continue;
             };
-            let before = usage.used_bytes(name);
-            let moved = self.moved(name, &totals);
-            let event = usage.count(name, cap, &period, moved);
-            let used = usage.used_bytes(name);
+            let before = usage.used_bytes(of);
+            let moved = match of {
+                Capped::Link(name) => self.moved(name, &totals),
+                Capped::Rule(name) => Some(Moved::Bytes(self.moved_of_rule(name))),
+            };
+            let event = usage.count(of, cap, &period, moved);
+            let used = usage.used_bytes(of);
             if let Some(event) = event {
-                self.cap_event(name, (cap, used), event);
+                self.cap_event(of, (cap, used), event);
             }
             let (left, moved) = (cap.bytes.saturating_sub(used), used.saturating_sub(before));
-            if usage.is_reached(name, cap) {
-                reached.insert(name.clone());
-            } else if moved > 0 {
+            match of {
+                Capped::Link(name) if left == 0 => drop(reached.insert(name.clone())),
+                Capped::Link(_) => {}
+                Capped::Rule(name) => {
+                    if let Some((budget, seen)) = self.limits.budgets.borrow().get(name) {
+                        budget.set_limit(seen.saturating_add(left));
+                    }
+                }
+            }
+            if left > 0 && moved > 0 {
                 let part = after.mul_f64(left as f64 / moved as f64 / 4.0);
                 next = next.min(part.max(FAST));
             }
@@ -196,6 +201,43 @@ impl Primary {
         usage.save(self.clock.now(), &caps, false);
         self.limits.reached.replace(reached);
         next
+    }
+
+    /// Bytes that connections of a rule have moved since the last look.
+    fn moved_of_rule(&self, name: &str) -> u64 {
+        let mut budgets = self.limits.budgets.borrow_mut();
+        budgets.get_mut(name).map_or(0, |(budget, seen)| {
+            let used = budget.used();
+            used - std::mem::replace(seen, used)
+        })
+    }
+
+    /// The budget of a connection with this ruling, if its rule has one.
+    pub(super) fn budget_of(&self, ruling: &Ruling) -> Option<Rc<Budget>> {
+        let (name, cap) = ruling.budget()?;
+        let of = Capped::Rule(name.to_owned());
+        let used = self.limits.usage.borrow().used_bytes(&of);
+        let new = || (Rc::new(Budget::new(cap.bytes.saturating_sub(used))), 0);
+        let mut budgets = self.limits.budgets.borrow_mut();
+        let (budget, _) = budgets.entry(name.to_owned()).or_insert_with(new);
+        Some(Rc::clone(budget))
+    }
+
+    /// Names of the rules whose budgets are used up now.
+    pub(super) fn spent_budgets(&self) -> BTreeSet<String> {
+        let policy = self.policy.borrow().clone();
+        let Some(policy) = policy.filter(|policy| policy.budgets().next().is_some()) else {
+            return BTreeSet::new();
+        };
+        // A period may have ended.
+        self.count_usage(FAST);
+        let usage = self.limits.usage.borrow();
+        let is_spent = |(name, cap): &(&str, &Cap)| {
+            let of = Capped::Rule((*name).to_owned());
+            usage.is_reached(&of, cap)
+        };
+        let spent = policy.budgets().filter(is_spent);
+        spent.map(|(name, _)| name.to_owned()).collect()
     }
 
     /// What has moved over a link since the last look.
@@ -226,41 +268,50 @@ impl Primary {
         Some(Moved::Bytes(total.saturating_sub(before)))
     }
 
-    /// Stream bytes that sessions have moved over each link since the start, both ways.
-    fn bytes_by_link(&self) -> HashMap<String, u64> {
-        let sessions: Vec<SessionStatus> = self.drivers().iter().map(Driver::status).collect();
-        let (_, paths) = self.log.totals().with(&sessions);
-        let total = paths
-            .into_iter()
-            .map(|p| (p.name, p.bytes_in + p.bytes_out));
-        total.collect()
+    /// Stream bytes that sessions have moved over each link with a cap since the start, both ways.
+    fn bytes_of(&self, caps: &[(Capped, Cap)]) -> HashMap<String, u64> {
+        let capped = caps.iter().filter_map(|(of, _)| match of {
+            Capped::Link(name) => Some((name.clone(), 0)),
+            Capped::Rule(_) => None,
+        });
+        let mut totals: HashMap<String, u64> = capped.collect();
+        if !totals.is_empty() {
+            let sessions: Vec<SessionStatus> = self.drivers().iter().map(Driver::status).collect();
+            for path in self.log.totals().with(&sessions).1 {
+                if let Some(total) = totals.get_mut(&path.name) {
+                    *total += path.bytes_in + path.bytes_out;
+                }
+            }
+        }
+        totals
     }
 
-    fn cap_event(&self, link: &str, (cap, used): (&Cap, u64), event: CapEvent) {
+    fn cap_event(&self, of: &Capped, (cap, used): (&Cap, u64), event: CapEvent) {
         let kind = match event {
-            CapEvent::Warning => {
-                info!(link, used, cap = cap.bytes, "much of a link's cap is used");
-                "cap.warn"
+            CapEvent::Warning => "cap.warn",
+            CapEvent::Reached => "cap.reached",
+        };
+        let bytes = cap.bytes;
+        let link = match of {
+            Capped::Link(link) => link,
+            Capped::Rule(rule) => {
+                info!(rule, used, bytes, kind, "budget of a rule");
+                return self.happened_to(kind, None, Some(format!("budget of the rule {rule:?}")));
             }
-            CapEvent::Reached => {
-                let then = match cap.at_cap {
-                    AtCap::Off => "it carries nothing more",
-                    AtCap::Standby => "it carries data only while no other link works",
-                };
+        };
+        match (event, cap.at_cap) {
+            (CapEvent::Warning, _) => info!(link, used, bytes, "much of a link's cap is used"),
+            (CapEvent::Reached, AtCap::Off) => {
                 warn!(
                     link,
-                    cap = cap.bytes,
-                    "the cap of a link is used up: {then}"
+                    bytes, "the cap of a link is used up: it carries nothing more"
                 );
-                "cap.reached"
             }
-        };
-        let event = Event {
-            kind,
-            link: Some(link.to_owned()),
-            reason: None,
-        };
-        self.events.push(self.clock.now(), event);
+            (CapEvent::Reached, AtCap::Standby) => {
+                warn!(link, bytes, "the cap of a link is used up: it stands by");
+            }
+        }
+        self.happened_to(kind, Some(link), None);
     }
 
     /// Reads the levels of the batteries of links that have a floor.
@@ -296,12 +347,7 @@ impl Primary {
                 let (link, charge) = (link.name(), battery.charge());
                 info!(link, ?percent, ?charge, "battery of a link's device");
                 if charge == Charge::Draining {
-                    let event = Event {
-                        kind: "battery.low",
-                        link: Some(link.to_owned()),
-                        reason: None,
-                    };
-                    self.events.push(now, event);
+                    self.happened_to("battery.low", Some(link), None);
                 }
             }
         }
@@ -314,23 +360,25 @@ impl Primary {
 
     /// Has sessions keep to the limits.
     fn apply_limits(&self) {
-        let policy = self.policy.borrow().clone();
-        let reached = self.limits.reached.borrow().clone();
-        let is_standby = |name: &&String| {
-            let cap = policy.as_ref().and_then(|policy| policy.cap(name));
-            cap.is_some_and(|cap| cap.at_cap == AtCap::Standby)
-        };
-        let standby = reached.iter().filter(is_standby).cloned().collect();
-        self.limits.standby.replace(standby);
         self.apply_standby();
         self.apply_paths();
     }
 
-    /// Makes the subflows of links on standby backups, and those of others what they are by their
-    /// configuration.
+    /// A link works now, or no longer.
+    pub(super) fn links_came_or_went(&self) {
+        if self.policy.borrow().is_some() {
+            self.apply_standby();
+        }
+    }
+
+    /// Makes the subflows of links that carry data only while no other one works backups, by their
+    /// costs and caps, and those of others what they are by their configuration.
     pub(super) fn apply_standby(&self) {
+        let policy = self.policy.borrow().clone();
+        let states = self.link_states();
+        let behind = policy.map_or_else(Vec::new, |policy| policy.behind(&states));
         for (_, link) in self.links.borrow().all() {
-            let backup = link.is_backup() || self.limits.has_standby(link.name());
+            let backup = link.is_backup() || behind.contains(&link.name());
             for driver in self.drivers() {
                 driver.set_backup_named(link.name(), backup);
             }
@@ -351,7 +399,11 @@ impl Primary {
         let cap = policy.as_ref()?.cap(link)?;
         let period = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone)?;
         Some(CapStatus {
-            used_bytes: self.limits.usage.borrow().used_bytes(link),
+            used_bytes: self
+                .limits
+                .usage
+                .borrow()
+                .used_bytes(&Capped::Link(link.to_owned())),
             bytes: cap.bytes,
             resets: period.next_day.to_string(),
         })

@@ -16,13 +16,16 @@ const fn kinds(link: &LinkConfig) -> (&'static str, &'static str) {
 }
 
 impl Primary {
-    /// Keeps the events of links that have come up or gone down since the last call.
-    pub(super) fn note_links(&self) {
+    /// Keeps the events of links that have come up or gone down since the last call; whether any
+    /// has.
+    pub(super) fn note_links(&self) -> bool {
         let manager = self.manager.borrow();
         let mut up = self.links_up.0.borrow_mut();
+        let mut comes_or_goes = false;
         let is_up = |id| matches!(manager.link(id), Some(LinkState::Up));
         self.links.borrow().each(|id, link| {
             if is_up(id) && !up.contains_key(&id) {
+                comes_or_goes = true;
                 let (comes, goes) = kinds(link);
                 let name = link.name().to_owned();
                 self.events.push(
@@ -39,6 +42,7 @@ impl Primary {
         up.retain(|id, (goes, name)| {
             let stays = is_up(*id);
             if !stays {
+                comes_or_goes = true;
                 let reason = match manager.link(*id) {
                     Some(LinkState::Connecting(reason) | LinkState::Waiting(reason)) => {
                         reason.map(str::to_owned)
@@ -56,6 +60,7 @@ impl Primary {
             }
             stays
         });
+        comes_or_goes
     }
 
     /// Keeps an event without details.
@@ -67,6 +72,18 @@ impl Primary {
                 ..Event::default()
             },
         );
+    }
+
+    /// Keeps an event of a link, or with a reason.
+    pub(super) fn happened_to(
+        &self,
+        kind: &'static str,
+        link: Option<&str>,
+        reason: Option<String>,
+    ) {
+        let link = link.map(str::to_owned);
+        self.events
+            .push(self.clock.now(), Event { kind, link, reason });
     }
 
     /// A subflow is silent.

@@ -20,18 +20,21 @@ pub(super) enum Permitted {
     Now,
     /// Not now; it is worth waiting for such a path this long.
     After(Duration),
-    /// It may not.
-    Never,
+    /// It may not, for this reason.
+    Never(&'static str),
 }
 
 impl Primary {
     /// Facts of this device, with this state of its batteries.
     pub(super) fn device(&self, batteries: Reading) -> Device {
-        device(batteries, self.link_states())
+        Device {
+            spent_budgets: self.spent_budgets(),
+            ..device(batteries, self.link_states())
+        }
     }
 
     /// State of the links that are configured, and are not off.
-    fn link_states(&self) -> Vec<LinkState> {
+    pub(super) fn link_states(&self) -> Vec<LinkState> {
         let manager = self.manager.borrow();
         let links = self.links.borrow().all();
         let state = links.iter().map(|(id, link)| {
@@ -47,18 +50,24 @@ impl Primary {
 
     /// Whether a new connection with this ruling may use a path that works.
     pub(super) fn permitted(&self, ruling: &Ruling) -> Permitted {
-        if !ruling.is_restricted() && !ruling.may_wait() && !self.limits.exclude() {
+        let has_reason = ruling.is_restricted() || ruling.may_wait() || ruling.budget().is_some();
+        if !has_reason && !self.limits.exclude() {
             return Permitted::Now;
         }
         match ruling.admission(&self.device(Reading::default())) {
             Admission::Now => Permitted::Now,
             Admission::Wait(delay) => Permitted::After(delay),
-            Admission::Refused(Refusal::Rule | Refusal::BudgetSpent | Refusal::NoLink) => {
-                // Where no path works at all, it is up to `on_proxy_loss`.
-                match ruling.is_restricted() || self.limits.exclude() {
-                    true => Permitted::Never,
-                    false => Permitted::Now,
-                }
+            Admission::Refused(Refusal::BudgetSpent) => {
+                Permitted::Never("the budget of its rule is used up")
+            }
+            // Where no path works at all, it is up to `on_proxy_loss`.
+            Admission::Refused(Refusal::Rule | Refusal::NoLink)
+                if !ruling.is_restricted() && !self.limits.exclude() =>
+            {
+                Permitted::Now
+            }
+            Admission::Refused(Refusal::Rule | Refusal::NoLink) => {
+                Permitted::Never("no path that it may use works")
             }
         }
     }

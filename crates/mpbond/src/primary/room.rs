@@ -35,10 +35,8 @@ pub(super) enum Room {
     OutOfReach,
     /// No path to the proxy works.
     WithoutProxy,
-    /// No path works that the policy lets it use.
-    NoPath,
-    /// The proxy does not keep streams to the paths that they may use.
-    NoSets,
+    /// The policy does not permit it now, for this reason.
+    NotPermitted(&'static str),
 }
 
 /// Takes a place in the session for a connection to this destination, once the session has a path
@@ -56,10 +54,10 @@ pub(super) async fn place(
         // Asking the manager counts as a change.
         changed.borrow_and_update();
         // Another policy, or another state of links, may permit it, or let it wait longer.
-        let wait_until = match primary.permitted(ruling) {
-            Permitted::Now => None,
-            Permitted::After(delay) => Some(since + delay),
-            Permitted::Never => Some(since),
+        let (wait_until, reason) = match primary.permitted(ruling) {
+            Permitted::Now => (None, ""),
+            Permitted::After(delay) => (Some(since + delay), "no path that it may use works"),
+            Permitted::Never(reason) => (Some(since), reason),
         };
         let Some(driver) = driver.filter(|_| wait_until.is_none()) else {
             let Some(wait_until) = wait_until else {
@@ -69,7 +67,7 @@ pub(super) async fn place(
             let in_time = has_changed && Instant::now() < wait_until;
             match in_time && ruling.is_current(primary) {
                 true => continue,
-                false => return Room::NoPath,
+                false => return Room::NotPermitted(reason),
             }
         };
         // Another session may be with another proxy process.
@@ -78,7 +76,8 @@ pub(super) async fn place(
         }
         let is_free = primary.paths_for(ruling, Phase::New) == PathSet::ALL;
         if !is_free && !driver.obeys_paths() {
-            return Room::NoSets;
+            let reason = "the proxy is too old to keep it to the paths that it may use";
+            return Room::NotPermitted(reason);
         }
         if let Some(place) = driver.reserve() {
             return Room::Free(place);
@@ -112,7 +111,7 @@ pub(super) async fn loses_paths(primary: &Rc<Primary>, ruling: &Ruling) {
         let change = changed.changed();
         match primary.permitted(ruling) {
             Permitted::Now => drop(change.await),
-            Permitted::After(_) | Permitted::Never => {
+            Permitted::After(_) | Permitted::Never(_) => {
                 if !comes_back(primary, ruling, Instant::now() + PATHS_BACK_WITHIN).await {
                     return;
                 }
@@ -132,8 +131,8 @@ async fn comes_back(primary: &Rc<Primary>, ruling: &Ruling, deadline: Instant) -
     true
 }
 
-/// Refuses a client whose rule leaves it no path.
-pub(super) async fn no_path(
+/// Refuses a client that the policy does not permit now.
+pub(super) async fn not_permitted(
     primary: &Primary,
     connection: Intercepted,
     ruling: &Ruling,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use mpbond_intercept::{Intercepted, Via};
-use mpbond_policy::{Admission, Class, Device, LinkState, Origin, Phase, Verdict};
+use mpbond_policy::{Admission, Cap, Class, Device, LinkState, Origin, Phase, Verdict};
 use tracing::{debug, info};
 
 use super::claims::claimed;
@@ -57,6 +57,12 @@ impl Ruling {
     pub(super) fn may_wait(&self) -> bool {
         let policy = self.policy.as_ref();
         policy.is_some_and(|policy| policy.delays(self.rule))
+    }
+
+    /// The rule that has selected the connection, and its budget, if it has one.
+    pub(super) fn budget(&self) -> Option<(&str, &Cap)> {
+        let budget = self.policy.as_ref()?.budget(self.rule)?;
+        Some((self.rule_name()?, budget))
     }
 
     /// Whether a new connection is accepted on this device.

@@ -1,4 +1,5 @@
-//! Bytes used of the caps of links: the accounts of a primary, kept in a file beside its identity.
+//! Bytes used of caps of links and budgets of rules: the accounts of a primary, kept in a file
+//! beside its identity.
 
 mod interface_bytes;
 
@@ -13,15 +14,24 @@ use tracing::warn;
 
 pub use interface_bytes::InterfaceBytes;
 
-/// The accounts of all links that have or had a cap.
+/// The accounts of links that have or had a cap, and of rules that have or had a budget.
 pub struct Usage {
     path: PathBuf,
-    links: BTreeMap<String, Used>,
+    accounts: File,
     /// The file could not be written: said once, until it can be.
     is_failing: bool,
 }
 
-/// Use of one link.
+/// What a cap is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Capped {
+    /// The link of this name.
+    Link(String),
+    /// The rule of this name: its budget.
+    Rule(String),
+}
+
+/// Use of one cap.
 #[derive(Serialize, Deserialize)]
 struct Used {
     account: Account,
@@ -30,23 +40,42 @@ struct Used {
     interface: InterfaceCounter,
 }
 
+/// Accounts by names of links and of rules.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     link: BTreeMap<String, Used>,
+    #[serde(default)]
+    rule: BTreeMap<String, Used>,
 }
 
-#[derive(Serialize)]
-struct FileRef<'a> {
-    link: &'a BTreeMap<String, Used>,
+impl File {
+    fn get(&self, of: &Capped) -> Option<&Used> {
+        match of {
+            Capped::Link(name) => self.link.get(name),
+            Capped::Rule(name) => self.rule.get(name),
+        }
+    }
+
+    fn enter(&mut self, of: &Capped, new: impl FnOnce() -> Used) -> &mut Used {
+        let (accounts, name) = match of {
+            Capped::Link(name) => (&mut self.link, name),
+            Capped::Rule(name) => (&mut self.rule, name),
+        };
+        accounts.entry(name.clone()).or_insert_with(new)
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Used> {
+        self.link.values_mut().chain(self.rule.values_mut())
+    }
 }
 
-/// Bytes of a link since the last time.
+/// Bytes since the last time.
 pub enum Moved {
-    /// That of its interface's counter, with the bytes of all programs.
+    /// That of an interface's counter, with the bytes of all programs.
     Interface(Reading),
-    /// Bytes that sessions of this daemon have moved over it.
+    /// Bytes that this daemon has moved.
     Bytes(u64),
 }
 
@@ -63,34 +92,33 @@ impl Usage {
     pub fn load(identity: &Path) -> io::Result<Self> {
         let path = Self::file_of(identity);
         let at = |problem: &dyn std::fmt::Display| format!("{}: {problem}", path.display());
-        let links = match std::fs::read_to_string(&path) {
+        let accounts = match std::fs::read_to_string(&path) {
             Ok(text) => {
-                let file = toml::from_str::<File>(&text);
                 let wrong = |e: toml::de::Error| {
                     io::Error::new(io::ErrorKind::InvalidData, at(&e.message()))
                 };
-                file.map_err(wrong)?.link
+                toml::from_str(&text).map_err(wrong)?
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => File::default(),
             Err(e) => return Err(io::Error::new(e.kind(), at(&e))),
         };
         Ok(Self {
             path,
-            links,
+            accounts,
             is_failing: false,
         })
     }
 
-    /// Counts what has moved over a link with a cap, in the period of the present time. Returns the
-    /// event of which the user has not been informed.
+    /// Counts what has moved of a cap, in the period of the present time. Returns the event of
+    /// which the user has not been informed.
     pub fn count(
         &mut self,
-        link: &str,
+        of: &Capped,
         cap: &Cap,
         period: &Period,
         moved: Option<Moved>,
     ) -> Option<CapEvent> {
-        let used = self.links.entry(link.to_owned()).or_insert_with(|| Used {
+        let used = self.accounts.enter(of, || Used {
             account: Account::new(period),
             interface: InterfaceCounter::default(),
         });
@@ -103,38 +131,38 @@ impl Usage {
         used.account.poll_event(cap)
     }
 
-    /// Bytes used of the cap of a link in the period.
-    pub fn used_bytes(&self, link: &str) -> u64 {
-        let used = self.links.get(link);
+    /// Bytes used of a cap in the period.
+    pub fn used_bytes(&self, of: &Capped) -> u64 {
+        let used = self.accounts.get(of);
         used.map_or(0, |used| used.account.used_bytes())
     }
 
-    /// Whether the cap of a link is used up.
-    pub fn is_reached(&self, link: &str, cap: &Cap) -> bool {
-        let used = self.links.get(link);
+    /// Whether a cap is used up.
+    pub fn is_reached(&self, of: &Capped, cap: &Cap) -> bool {
+        let used = self.accounts.get(of);
         used.is_some_and(|used| used.account.is_reached(cap))
     }
 
-    /// Writes the file if one of these caps' accounts should be saved, or has changed at all and
-    /// `is_last`.
-    pub fn save(&mut self, now: Timestamp, caps: &[(String, Cap)], is_last: bool) {
-        let is_due = caps.iter().any(|(link, cap)| {
-            let used = self.links.get(link);
+    /// Writes the file if one of these caps' accounts should be saved, or `is_last`.
+    pub fn save(&mut self, now: Timestamp, caps: &[(Capped, Cap)], is_last: bool) {
+        let is_due = caps.iter().any(|(of, cap)| {
+            let used = self.accounts.get(of);
             used.is_some_and(|used| is_last || used.account.is_save_due(now, cap))
         });
         if !is_due {
             return;
         }
         let new = self.path.with_extension("usage.new");
-        let written = toml::to_string(&FileRef { link: &self.links })
+        let written = toml::to_string(&self.accounts)
             .map_err(io::Error::other)
             .and_then(|text| std::fs::write(&new, text))
             .and_then(|()| std::fs::rename(&new, &self.path));
         match written {
             Ok(()) => {
                 self.is_failing = false;
-                let links = self.links.values_mut();
-                links.for_each(|used| used.account.handle_saved(now));
+                self.accounts
+                    .all()
+                    .for_each(|used| used.account.handle_saved(now));
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
@@ -181,26 +209,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let identity = folder.path().join("identity.pem");
         let (cap, now) = (cap(1_000), period("2026-11-27T12:00:00Z"));
-        let caps = [("my phone".to_owned(), cap.clone())];
+        let link = |name: &str| Capped::Link(name.to_owned());
+        let (phone, mobile) = (link("my phone"), link("mobile"));
+        let rule = Capped::Rule("my phone".to_owned());
+        let caps = [(phone.clone(), cap.clone())];
         let mut usage = Usage::load(&identity).unwrap();
         let bytes = |n| Some(Moved::Bytes(n));
-        assert_eq!(usage.count("my phone", &cap, &now, bytes(700)), None);
-        let warned = usage.count("my phone", &cap, &now, bytes(100));
+        assert_eq!(usage.count(&phone, &cap, &now, bytes(700)), None);
+        let warned = usage.count(&phone, &cap, &now, bytes(100));
         assert_eq!(warned, Some(CapEvent::Warning));
         let first = |n| Some(Moved::Interface(reading(n)));
-        assert_eq!(usage.count("mobile", &cap, &now, first(5_000)), None);
+        assert_eq!(usage.count(&mobile, &cap, &now, first(5_000)), None);
+        assert_eq!(usage.count(&rule, &cap, &now, bytes(5)), None);
         usage.save(Timestamp::ZERO, &caps, false);
         let mut usage = Usage::load(&identity).unwrap();
-        assert_eq!(usage.used_bytes("my phone"), 800);
-        assert!(!usage.is_reached("my phone", &cap));
-        assert_eq!(usage.count("mobile", &cap, &now, first(5_300)), None);
-        assert_eq!(usage.used_bytes("mobile"), 300);
-        let reached = usage.count("my phone", &cap, &now, bytes(200));
+        assert_eq!(usage.used_bytes(&phone), 800);
+        assert_eq!(usage.used_bytes(&rule), 5);
+        assert!(!usage.is_reached(&phone, &cap));
+        assert_eq!(usage.count(&mobile, &cap, &now, first(5_300)), None);
+        assert_eq!(usage.used_bytes(&mobile), 300);
+        let reached = usage.count(&phone, &cap, &now, bytes(200));
         assert_eq!(reached, Some(CapEvent::Reached));
-        assert!(usage.is_reached("my phone", &cap));
+        assert!(usage.is_reached(&phone, &cap));
         let next = period("2026-12-01T00:00:00Z");
-        assert_eq!(usage.count("my phone", &cap, &next, None), None);
-        assert!(!usage.is_reached("my phone", &cap));
+        assert_eq!(usage.count(&phone, &cap, &next, None), None);
+        assert!(!usage.is_reached(&phone, &cap));
     }
 
     #[test]

@@ -448,7 +448,7 @@ pub fn origin_at(address: SocketAddr) -> SocketAddr {
 
 /// A download that goes on aside.
 pub struct Download {
-    thread: thread::JoinHandle<std::io::Result<usize>>,
+    thread: thread::JoinHandle<(usize, std::io::Result<()>)>,
 }
 
 /// Begins one of `bytes`, and waits until some have come.
@@ -464,16 +464,17 @@ pub fn download_over(mut s: TcpStream, bytes: u32) -> Download {
     s.read_exact(&mut first).unwrap();
     assert!(is_pattern(0, &first));
     let thread = thread::spawn(move || {
-        s.set_read_timeout(Some(Duration::from_secs(120)))?;
+        s.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let mut at = first.len();
         let mut block = vec![0; 1 << 16];
         loop {
-            match s.read(&mut block)? {
-                0 => return Ok(at),
-                n => {
+            match s.read(&mut block) {
+                Ok(0) => return (at, Ok(())),
+                Ok(n) => {
                     assert!(is_pattern(at, &block[..n]), "wrong bytes after {at}");
                     at += n;
                 }
+                Err(e) => return (at, Err(e)),
             }
         }
     });
@@ -483,6 +484,12 @@ pub fn download_over(mut s: TcpStream, bytes: u32) -> Download {
 impl Download {
     /// How many bytes came, or how it broke.
     pub fn end(self) -> std::io::Result<usize> {
+        let (came, result) = self.end_with_count();
+        result.map(|()| came)
+    }
+
+    /// How many bytes came before it ended or broke.
+    pub fn end_with_count(self) -> (usize, std::io::Result<()>) {
         self.thread.join().unwrap()
     }
 

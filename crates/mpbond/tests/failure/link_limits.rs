@@ -10,7 +10,7 @@ use mpbond_testing::namespaces::is_called_for;
 
 use crate::api::{ask, got};
 use crate::battery::{CLASS, LONG, charge, class};
-use crate::daemons::{Bond, download_over, origin, until, until_within};
+use crate::daemons::{Bond, Ways, download_over, origin, until, until_within};
 use crate::policy_paths::{LITTLE, SIZE, download, play_with_counters, put, start};
 
 #[test]
@@ -21,6 +21,11 @@ fn a_link_whose_cap_is_used_up_carries_nothing_more() {
 #[test]
 fn a_link_on_standby_carries_what_no_other_one_can() {
     play_with_counters("link_limits::standby");
+}
+
+#[test]
+fn a_saver_uses_costly_links_only_while_no_cheaper_one_works() {
+    play_with_counters("link_limits::costs");
 }
 
 #[test]
@@ -122,6 +127,52 @@ fn standby() {
 
 #[test]
 #[ignore = "a role of another test"]
+fn costs() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let (bond, counters, _daemons) = start("policy = \"policy.toml\"");
+    let saver = |link: &str, cost: &str| {
+        put(
+            &bond,
+            &format!("[policy]\nmode = \"saver\"\n[[link]]\nname = \"{link}\"\n{cost}\n"),
+        );
+    };
+    // What is known of links costs 1 if it is metered, else nothing.
+    for (link, cost, unused) in [
+        ("helper", "cost = 3", 1),
+        ("helper", "metered = true", 1),
+        ("own", "cost = 1", 0),
+    ] {
+        saver(link, cost);
+        let carried = counters.carried(|| download(&bond, origin));
+        assert!(carried[unused] < LITTLE, "{link} {cost}: {carried:?}");
+    }
+    put(&bond, "");
+    let carried = counters.carried(|| download(&bond, origin));
+    assert!(carried.iter().all(|bytes| *bytes > 300_000), "{carried:?}");
+    // The only link that works, during a transfer.
+    saver("helper", "cost = 3");
+    let stream = bond.connect(origin).unwrap();
+    let carried = counters.carried(|| {
+        let running = download_over(stream, SIZE);
+        let off = ask(&bond, "PATCH /v1/links/own", "{\"mode\": \"off\"}");
+        assert_eq!(off.code, 200, "{off:?}");
+        assert_eq!(running.end().unwrap(), SIZE as usize);
+    });
+    assert!(carried[1] > u64::from(SIZE) / 2, "{carried:?}");
+    let on = ask(&bond, "PATCH /v1/links/own", "{\"mode\": \"bonded\"}");
+    assert_eq!(on.code, 200, "{on:?}");
+    until("the cheaper link works again", || {
+        link(&bond, "own").state == "up"
+    });
+    let carried = counters.carried(|| download(&bond, origin));
+    assert!(carried[1] < LITTLE, "{carried:?}");
+}
+
+#[test]
+#[ignore = "a role of another test"]
 fn cap_of_an_interface() {
     if !is_called_for() {
         return;
@@ -201,4 +252,40 @@ fn floors() {
     });
     let events = got(&bond, "GET /v1/links/own", "");
     assert_eq!(events["state"], "up");
+}
+
+#[test]
+fn connections_of_a_rule_move_no_more_than_its_budget() {
+    let (origin, other) = (origin(), origin());
+    let bond = Bond::new(Ways::Own, "policy = \"policy.toml\"", "");
+    let policy = |bytes: &str| {
+        let text = format!(
+            "[[rule]]\nname = \"some\"\nport = {}\n\
+             set = {{ budget = {{ bytes = \"{bytes}\", zone = \"UTC\" }} }}\n",
+            origin.port()
+        );
+        std::fs::write(bond.file("policy.toml"), text).unwrap();
+    };
+    policy("6 MB");
+    let _proxy = bond.start("proxy");
+    let mut primary = bond.start("primary");
+    bond.joined(1);
+    download(&bond, origin);
+    // Over a restart.
+    assert!(primary.stop().success());
+    let primary = bond.start("primary");
+    bond.joined(1);
+    // Two share what is left: 2 MB less what was asked for.
+    let ends = [(); 2].map(|()| download_over(bond.connect(origin).unwrap(), SIZE));
+    let results = ends.map(|end| end.end_with_count());
+    let came: usize = results.iter().map(|(came, _)| came).sum();
+    let left = 6_000_000 - SIZE as usize - 3 * 4;
+    assert!((left - 200_000..=left + 131_072).contains(&came), "{came}");
+    assert!(results.iter().all(|(_, result)| result.is_err()));
+    primary.logs("the budget of its rule is used up");
+    assert_eq!(bond.connect(origin).err(), Some(2));
+    assert!(bond.works(other), "of no rule");
+    policy("20 MB");
+    mpbond::status_socket::reload(&bond.file("primary.sock")).unwrap();
+    download(&bond, origin);
 }

@@ -524,10 +524,6 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
             set("{ multipath = \"interactive\" }"),
             "5: rule.set.multipath",
         ),
-        (
-            set("{ class = \"bulk\", budget = { bytes = \"1 GB\", zone = \"UTC\" } }"),
-            "5: rule.set.budget",
-        ),
         (when("roaming = false"), "4: rule.roaming"),
         (
             when("battery = \"< 20%\"\nroaming = true"),
@@ -538,8 +534,9 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
             "3: link.cost",
         ),
         (
-            "[[link]]\nname = \"wifi\"\nradio = \"wifi-s4\"\nbattery_floor = \"20%\"\n".to_owned(),
-            "1: link.battery_floor",
+            "[policy]\nmode = \"balanced\"\n[[link]]\nname = \"a\"\nradio = \"wifi-s4\"\ncost = 1\n"
+                .to_owned(),
+            "3: link.cost",
         ),
     ] {
         let error = policy(&text).check_in_force().expect_err(&text).to_string();
@@ -553,7 +550,11 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
         set("\"refuse\""),
         set("{ class = \"realtime\", priority = 7, delay = \"1s\" }"),
         set("{ paths = [\"wifi\"], metered = \"never\" }"),
-        "[[link]]\nname = \"wifi\"\nmetered = true\n".to_owned(),
+        set("{ class = \"bulk\", budget = { bytes = \"1 GB\", zone = \"UTC\" } }"),
+        "[[link]]\nname = \"wifi\"\nmetered = true\nbattery_floor = \"20%\"\n".to_owned(),
+        "[policy]\nmode = \"saver\"\nzone = \"UTC\"\n[[link]]\nname = \"wifi\"\ncost = 1\n\
+         cap = { bytes = \"1 GB\" }\n"
+            .to_owned(),
         set("{ metered = \"allowed\", roaming = \"allowed\", multipath = \"aggregate\" }"),
         "[policy]\nzone = \"UTC\"\n".to_owned()
             + &when(

@@ -191,3 +191,36 @@ fn a_rule_whose_budget_is_used_up_refuses() {
     device.spent_budgets.insert("x".to_owned());
     assert_eq!(admit(&device), Admission::Refused(Refusal::BudgetSpent));
 }
+
+/// Links with costs 0, 1 and 5, and a capped one without cost.
+#[test]
+fn links_of_a_higher_tier_than_the_best_that_works_stand_by() {
+    let costs = "[policy]\nmode = \"saver\"\nzone = \"UTC\"\n\
+                 [[link]]\nname = \"phone\"\ncost = 5\n\
+                 [[link]]\nname = \"cable\"\ncap = { bytes = 1, at_cap = \"standby\" }\n";
+    let (saver, fastest) = (policy(costs), policy(&costs.replace("saver", "fastest")));
+    let all = || {
+        [
+            ("wifi", false),
+            ("modem", true),
+            ("phone", false),
+            ("cable", false),
+        ]
+        .map(|(name, metered)| link(name, metered))
+    };
+    assert_eq!(saver.behind(&all()), ["modem", "phone"]);
+    assert!(fastest.behind(&all()).is_empty());
+    let mut links = all();
+    (links[0].works, links[3].charge) = (false, Charge::Low);
+    assert_eq!(saver.behind(&links), ["phone"]);
+    links[1].works = false;
+    assert!(saver.behind(&links).is_empty(), "the last one");
+    links[2].works = false;
+    assert!(saver.behind(&links).is_empty(), "none");
+    let mut links = all();
+    links[3].cap_reached = true;
+    assert_eq!(fastest.behind(&links), ["cable"]);
+    // Without `at_cap` it is off, and no backup either.
+    let off = policy(&costs.replace(", at_cap = \"standby\"", ""));
+    assert_eq!(off.behind(&links), ["modem", "phone"]);
+}
