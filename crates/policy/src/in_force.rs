@@ -4,7 +4,7 @@
 use crate::mode::Mode;
 use crate::policy::Policy;
 use crate::rule::Action;
-use crate::treatment::{Multipath, Permission, Treatment};
+use crate::treatment::Permission;
 use mpbond_toml_text::{FileError, Place};
 
 /// Reason for which a key is refused.
@@ -30,9 +30,9 @@ impl Policy {
         }
         for (action, place, prefix) in self.actions() {
             if let Action::Carry(set) = action
-                && let Some(key) = not_applied(set)
+                && set.roaming == Some(Permission::Never)
             {
-                return refused(place, &format!("{prefix}.{key}"));
+                return refused(place, &format!("{prefix}.roaming"));
             }
         }
         // No daemon finds that out.
@@ -70,29 +70,4 @@ impl Policy {
     fn wrong(&self, place: Place, key: &str, problem: &str) -> FileError {
         FileError::at(&self.file, place, key, problem)
     }
-}
-
-/// The first key of a treatment that no daemon applies. Values that change nothing are applied.
-fn not_applied(set: &Treatment) -> Option<&'static str> {
-    let Treatment {
-        class: _,
-        priority: _,
-        paths: _,
-        metered: _,
-        roaming,
-        multipath,
-        delay: _,
-        budget: _,
-    } = set;
-    let never = |permission: &Option<Permission>| *permission == Some(Permission::Never);
-    let keys = [
-        ("roaming", never(roaming)),
-        (
-            "multipath",
-            multipath.is_some_and(|m| m != Multipath::Aggregate),
-        ),
-    ];
-    keys.into_iter()
-        .find(|(_, is_set)| *is_set)
-        .map(|(key, _)| key)
 }

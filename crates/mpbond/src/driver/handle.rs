@@ -24,6 +24,11 @@ impl Driver {
 }
 
 impl Handle {
+    /// The paths that may carry a stream, while it is open.
+    pub fn paths_of(&self, stream: StreamId) -> Option<PathSet> {
+        self.0.upgrade()?.borrow().session.paths_of(stream)
+    }
+
     /// Primary: changes the paths that may carry a stream, if its session still exists.
     ///
     /// # Errors

@@ -376,6 +376,11 @@ impl Driver {
         }
     }
 
+    /// Asks whether a subflow works.
+    pub fn ask(&self, subflow: SubflowId) {
+        self.with(|inner| inner.session.ask(subflow));
+    }
+
     /// Number of open streams.
     pub fn streams_open(&self) -> usize {
         self.inspect(|session, _, _| session.stats().streams_open as usize)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpbond_policy::{
-    Admission, Cap, Carriage, Class, Decision, Device, Flow, LinkState, Mode, Origin, Paths,
-    Permission, Phase, Policy, Verdict,
+    Admission, Cap, Carriage, Class, Decision, Device, Flow, LinkState, Mode, Multipath, Origin,
+    Paths, Permission, Phase, Policy, Verdict,
 };
 use mpbond_price::{EnergyMode, Radio};
 
@@ -152,6 +152,14 @@ impl InForce {
                 || carriage.metered == Permission::Never
                 || carriage.roaming == Permission::Never
         })
+    }
+
+    /// Use of several paths by flows of a rule, with this claim.
+    pub fn multipath(&self, rule: Option<usize>, claimed: Option<Class>) -> Multipath {
+        match self.policy.outcome(rule, claim(claimed)) {
+            Verdict::Carry(carriage) => carriage.multipath,
+            Verdict::Direct | Verdict::Refuse => Multipath::Aggregate,
+        }
     }
 
     /// Whether new flows of a rule wait for a path.

@@ -5,24 +5,34 @@
 //! The kernel names the DSCP of sockets of this host. Clients on other hosts have none.
 
 use mpbond_intercept::Intercepted;
-use mpbond_policy::{Class, Origin, Phase};
+use mpbond_policy::{Class, Multipath, Origin};
 use mpbond_session::{StreamClass, Treatment};
 
 use super::claims::{by_dscp, claimed};
 use super::identity::Identity;
 use super::rules::Ruling;
 use super::state::Primary;
-use crate::driver::ClassWatch;
+use crate::driver::{ClassWatch, Driver};
 
-/// The treatment of a client's stream, and the look-ups by which it follows the client's DSCP.
+/// Treatment of a client's connection.
+pub(super) struct Treated {
+    pub(super) treatment: Treatment,
+    pub(super) multipath: Multipath,
+    /// The look-ups by which its class follows the client's DSCP.
+    pub(super) watch: Option<ClassWatch>,
+}
+
+/// The treatment of a client's connection that this session carries.
 pub(super) fn of(
     primary: &Primary,
     connection: &Intercepted,
     identity: &Identity,
     ruling: &Ruling,
-) -> (Treatment, Option<ClassWatch>) {
+    session: &Driver,
+) -> Treated {
     let owner = identity.owner();
-    let (class, origin) = ruling.class(claimed(connection, owner));
+    let claimed = claimed(connection, owner);
+    let (class, origin) = ruling.class(claimed);
     let has_dscp = owner.is_some_and(|owner| owner.dscp().is_some());
     let follows = origin != Origin::Rule && connection.intent().class.is_none() && has_dscp;
     let watch = follows.then(|| {
@@ -34,12 +44,21 @@ pub(super) fn of(
         };
         ClassWatch::new(primary.clock.now(), look)
     });
+    // With a proxy that keeps no streams to paths it may use several.
+    let multipath = match session.obeys_paths() {
+        true => ruling.multipath(claimed),
+        false => Multipath::Aggregate,
+    };
     let treatment = Treatment {
         class: stream(class),
         priority: ruling.priority(),
-        paths: primary.paths_for(ruling, Phase::New),
+        paths: primary.paths_for(ruling, multipath, None),
     };
-    (treatment, watch)
+    Treated {
+        treatment,
+        multipath,
+        watch,
+    }
 }
 
 /// A policy's class in the session's type.

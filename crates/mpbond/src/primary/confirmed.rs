@@ -5,17 +5,18 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mpbond_intercept::{Intercepted, Refusal};
-use mpbond_session::{Destination, ResetCode, Treatment};
+use mpbond_session::{Destination, ResetCode};
 use tokio::time::sleep;
 use tracing::{debug, info};
 
+use super::classes::Treated;
 use super::flows::Share;
 use super::reach::Reach;
 use super::rescue;
 use super::room::{self, destination};
 use super::rules::Ruling;
 use super::state::Primary;
-use crate::driver::{Answer, ClassWatch, Client, Place, refusal};
+use crate::driver::{Answer, Client, Place, refusal};
 
 /// Time after which a proxy that has not answered will not: its own look-ups and attempts take less
 /// than half of it.
@@ -27,7 +28,11 @@ pub(super) async fn serve(
     primary: &Rc<Primary>,
     connection: Intercepted,
     place: Place,
-    (treatment, watch): (Treatment, Option<ClassWatch>),
+    Treated {
+        treatment,
+        multipath,
+        watch,
+    }: Treated,
     ruling: &Ruling,
     share: Share,
 ) -> Option<(Intercepted, Share)> {
@@ -39,7 +44,9 @@ pub(super) async fn serve(
     };
     debug!(%peer, %to, %stream, "stream opened");
     let number = share.number();
-    primary.flows.carried(number, &driver, stream, ruling);
+    let carried_as = (ruling, multipath);
+    primary.flows.carried(number, &driver, stream, carried_as);
+    primary.watch_limits();
     if !ruling.is_restricted() {
         // Nothing was said on it.
         rescue::watch(primary, stream, asked, |_| true, Reach::of(peer.ip()));

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use mpbond_session::StreamId;
+use mpbond_policy::Multipath;
+use mpbond_session::{PathSet, StreamId, TreatmentError};
 
 use super::clients::ClientPlace;
 use super::identity::Identity;
@@ -20,9 +21,11 @@ pub(super) struct Flow {
     carried: Option<Carried>,
 }
 
+/// What carries a connection.
 #[derive(Clone)]
-struct Carried {
+pub(super) struct Carried {
     ruling: Ruling,
+    multipath: Multipath,
     session: Handle,
     stream: StreamId,
 }
@@ -38,6 +41,27 @@ impl Flow {
     /// Name of the rule that has selected it, if one has.
     pub(super) fn rule(&self) -> Option<&str> {
         self.carried.as_ref()?.ruling.rule_name()
+    }
+}
+
+impl Carried {
+    pub(super) const fn ruling(&self) -> &Ruling {
+        &self.ruling
+    }
+
+    pub(super) const fn multipath(&self) -> Multipath {
+        self.multipath
+    }
+
+    /// The paths that its stream may use, while it is open.
+    pub(super) fn paths(&self) -> Option<PathSet> {
+        self.session.paths_of(self.stream)
+    }
+
+    /// # Errors
+    /// As [`Handle::set_paths`].
+    pub(super) fn set_paths(&self, paths: PathSet) -> Result<(), TreatmentError> {
+        self.session.set_paths(self.stream, paths)
     }
 }
 
@@ -77,26 +101,41 @@ impl Flows {
     }
 
     /// A stream carries the connection with this number now, if it is still open.
-    pub(super) fn carried(&self, number: u64, session: &Driver, stream: StreamId, ruling: &Ruling) {
+    pub(super) fn carried(
+        &self,
+        number: u64,
+        session: &Driver,
+        stream: StreamId,
+        (ruling, multipath): (&Ruling, Multipath),
+    ) {
         if let Some(flow) = self.0.borrow_mut().flows.get_mut(&number) {
             flow.carried = Some(Carried {
                 ruling: ruling.clone(),
+                multipath,
                 session: session.handle(),
                 stream,
             });
         }
     }
 
-    /// The streams that carry connections, with their rulings.
-    pub(super) fn carried_now(&self) -> Vec<(Handle, StreamId, Ruling)> {
+    /// What carries connections now.
+    pub(super) fn carried_now(&self) -> Vec<Carried> {
         let table = self.0.borrow();
-        let carried = table
+        table
+            .flows
+            .values()
+            .filter_map(|flow| flow.carried.clone())
+            .collect()
+    }
+
+    /// Whether a connection is carried that has one path at a time.
+    pub(super) fn has_single(&self) -> bool {
+        let table = self.0.borrow();
+        let mut carried = table
             .flows
             .values()
             .filter_map(|flow| flow.carried.as_ref());
-        carried
-            .map(|c| (c.session.clone(), c.stream, c.ruling.clone()))
-            .collect()
+        carried.any(|carried| carried.multipath != Multipath::Aggregate)
     }
 
     /// Up to `limit` connections that are carried, with numbers after this one.

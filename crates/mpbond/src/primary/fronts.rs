@@ -11,6 +11,7 @@ use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Reception, Ref
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
+use super::classes::Treated;
 use super::following::Following;
 use super::identity::Identity;
 use super::reach::Reach;
@@ -175,7 +176,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
                 return not_permitted(&primary, connection, &ruling, reason).await;
             }
         };
-        let treated = classes::of(&primary, &connection, &identity, &ruling);
+        let treated = classes::of(&primary, &connection, &identity, &ruling, place.driver());
         let reached = primary.reached.borrow().has(Instant::now(), &to);
         if !connection.is_told() || !place.is_answered() || reached {
             break (place, treated);
@@ -187,7 +188,11 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     // The application is told that it is connected, so that its first bytes travel with the OPEN
     // and the connection costs no additional round trip (ADR 0017).
-    let (treatment, watch) = treated;
+    let Treated {
+        treatment,
+        multipath,
+        watch,
+    } = treated;
     let early = connection.take_early();
     let peer = connection.peer();
     let client = match connection.accepted().await {
@@ -212,14 +217,17 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     let reach = Reach::of(peer.ip());
     let (driver, number) = (place.driver().clone(), share.number());
+    let is_restricted = ruling.is_restricted();
     let budget = primary.budget_of(&ruling);
     budget.iter().for_each(|budget| budget.moved(early.len()));
     let client = Client::new(client, watch, budget, share);
     match place.open(to.clone(), treatment, early, client) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");
-            primary.flows.carried(number, &driver, stream, &ruling);
-            if !ruling.is_restricted() {
+            let ruling = (&ruling, multipath);
+            primary.flows.carried(number, &driver, stream, ruling);
+            primary.watch_limits();
+            if !is_restricted {
                 rescue::watch(&primary, stream, asked, is_repeatable, reach);
             }
         }

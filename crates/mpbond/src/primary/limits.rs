@@ -1,18 +1,20 @@
-//! Limits of links by the policy: caps, and floors of batteries. What moves is counted while bytes
+//! Limits of links by the policy: caps, floors of batteries, and paths that connections which have
+//! one at a time should leave. All is looked at while bytes
 //! move, and at the first byte after a pause; an idle primary does nothing for it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_manager::LinkId;
-use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, period_at};
-use mpbond_session::IDLE_LONG;
+use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, Multipath, period_at};
+use mpbond_session::{IDLE_LONG, PathSet};
 use tracing::{info, warn};
 
+use super::flows::Carried;
 use super::links::LinkConfig;
 use super::rules::Ruling;
 use super::state::Primary;
@@ -26,6 +28,9 @@ use crate::{addresses, uplinks};
 /// since a transfer may have begun in it.
 const FAST: Duration = Duration::from_millis(50);
 const SLOW: Duration = Duration::from_secs(2);
+
+/// Time without a record after which the only path of a connection is asked.
+const QUIET: Duration = Duration::from_millis(200);
 
 /// State of the limits of links. For use on one thread.
 pub(super) struct Limits {
@@ -104,7 +109,7 @@ impl Primary {
     pub(super) fn watch_limits(self: &Rc<Self>) {
         let policy = self.policy.borrow();
         let has_limits = policy.as_ref().is_some_and(|policy| policy.has_limits());
-        if has_limits && !self.limits.is_watched.replace(true) {
+        if (has_limits || self.flows.has_single()) && !self.limits.is_watched.replace(true) {
             crate::task::spawn_local(watch(Rc::clone(self)));
         }
     }
@@ -129,7 +134,33 @@ impl Primary {
         self.look_at_batteries().await;
         let next = self.count_usage(after);
         self.apply_limits();
-        next
+        match self.flows.has_single() {
+            true => next.min(self.ask_single_paths()),
+            false => next,
+        }
+    }
+
+    /// Asks the paths of connections that have one at a time whether they work, if nothing has come
+    /// on them for a moment: a silent one is to be left soon, also if nothing is sent on it. Returns
+    /// the time until the next look.
+    fn ask_single_paths(&self) -> Duration {
+        let now = self.clock.now();
+        let single = |flow: &Carried| flow.multipath() != Multipath::Aggregate;
+        let used: HashSet<PathSet> = {
+            let flows = self.flows.carried_now().into_iter().filter(single);
+            flows.filter_map(|flow| flow.paths()).collect()
+        };
+        let driver = self.driver.borrow().clone();
+        for subflow in self.subflows() {
+            let is_used = used.contains(&self.links.borrow().paths([&*subflow.name]));
+            if is_used
+                && now.since(subflow.heard) >= QUIET
+                && let Some(driver) = &driver
+            {
+                driver.ask(subflow.id);
+            }
+        }
+        QUIET
     }
 
     /// The limits of another policy.
@@ -364,10 +395,10 @@ impl Primary {
         self.apply_paths();
     }
 
-    /// A link works now, or no longer.
+    /// A link works now, or no longer, or is silent.
     pub(super) fn links_came_or_went(&self) {
         if self.policy.borrow().is_some() {
-            self.apply_standby();
+            self.apply_limits();
         }
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mpbond_intercept as intercept;
 use mpbond_intercept::{Intercepted, Refusal};
 use mpbond_manager::Admission;
-use mpbond_policy::Phase;
+use mpbond_policy::Multipath;
 use mpbond_session::{Destination, PathSet};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
@@ -74,7 +74,7 @@ pub(super) async fn place(
         if is_out_of_reach(primary, to) {
             return Room::OutOfReach;
         }
-        let is_free = primary.paths_for(ruling, Phase::New) == PathSet::ALL;
+        let is_free = primary.paths_for(ruling, Multipath::Aggregate, None) == PathSet::ALL;
         if !is_free && !driver.obeys_paths() {
             let reason = "the proxy is too old to keep it to the paths that it may use";
             return Room::NotPermitted(reason);

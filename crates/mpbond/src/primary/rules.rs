@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use mpbond_intercept::{Intercepted, Via};
-use mpbond_policy::{Admission, Cap, Class, Device, LinkState, Origin, Phase, Verdict};
+use mpbond_policy::{Admission, Cap, Class, Device, LinkState, Multipath, Origin, Phase, Verdict};
 use tracing::{debug, info};
 
 use super::claims::claimed;
@@ -51,6 +51,12 @@ impl Ruling {
     pub(super) fn is_restricted(&self) -> bool {
         let policy = self.policy.as_ref();
         policy.is_some_and(|policy| policy.restricts(self.rule))
+    }
+
+    /// Use of several paths by a connection with this claim.
+    pub(super) fn multipath(&self, claimed: Option<Class>) -> Multipath {
+        let policy = self.policy.as_ref();
+        policy.map_or(Multipath::Aggregate, |p| p.multipath(self.rule, claimed))
     }
 
     /// Whether a new connection waits for a path.

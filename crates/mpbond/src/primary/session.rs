@@ -70,7 +70,7 @@ async fn attend(
             Notice::SubflowUp(id) => {
                 primary.manage_with_facts(|m, now| m.handle_subflow_up(now, id));
                 primary.apply_prices();
-                primary.apply_standby();
+                primary.links_came_or_went();
             }
             Notice::SubflowCut(id, octets) => {
                 primary.manage(|m, now| m.handle_subflow_cut(now, id, octets));
@@ -87,6 +87,7 @@ async fn attend(
             Notice::Silent(id) => {
                 primary.note_silent(id);
                 primary.manage_with_facts(|_, _| ());
+                primary.links_came_or_went();
             }
             Notice::Distrusted => primary.manage(Manager::handle_not_trusted),
             Notice::Lost(reason) => {

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use nix::sys::signal::Signal;
 
-use crate::api::ask_with;
+use crate::api::{ask, ask_with};
 use crate::daemons::{Bond, Daemon, WITHIN, Ways, download_over, is_pattern, origin, until};
 use crate::reload::{read, write};
 
@@ -135,6 +136,61 @@ fn a_connection_leaves_a_link_that_turns_out_to_be_metered() {
 #[test]
 fn a_connection_without_a_path_of_its_rule_is_refused_or_waits() {
     play_with_counters("policy_paths::without_a_path");
+}
+
+#[test]
+fn a_connection_has_one_path_at_a_time_and_another_one_when_that_fails() {
+    play_with_counters("policy_paths::one_path");
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn one_path() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let (bond, counters, [_proxy, helper, _primary]) = start("");
+    let mode = |link: &str, mode: &str| {
+        let body = format!("{{\"mode\": \"{mode}\"}}");
+        let answer = ask(&bond, &format!("PATCH /v1/links/{link}"), &body);
+        assert_eq!(answer.code, 200, "{answer:?}");
+    };
+    let both = |carried: [u64; 2]| carried.iter().all(|bytes| *bytes > LITTLE);
+    for set in [
+        "multipath = \"interactive\"",
+        "class = \"realtime\"",
+        "multipath = \"handover\"",
+    ] {
+        put(&bond, &format!("[policy]\ndefault = {{ {set} }}\n"));
+        let carried = counters.carried(|| download(&bond, origin));
+        assert!(!both(carried), "{set}: {carried:?}");
+    }
+    // It begins on the only one, and stays there when the other one comes.
+    mode("own", "off");
+    let size = 6 * SIZE;
+    let stream = bond.connect(origin).unwrap();
+    let before = counters.links();
+    let running = download_over(stream, size);
+    mode("own", "bonded");
+    bond.joined(2);
+    until("the helper carries it", || {
+        counters.links()[1] - before[1] > u64::from(SIZE)
+    });
+    let carried = counters.carried(|| thread::sleep(Duration::from_millis(400)));
+    assert!(carried[0] < LITTLE && carried[1] > LITTLE, "{carried:?}");
+    // Its path falls silent.
+    helper.signal(Signal::SIGSTOP);
+    let silent = Instant::now();
+    let own = counters.links()[0];
+    until("the own path carries it", || {
+        counters.links()[0] - own > u64::from(SIZE) / 4
+    });
+    let gap = silent.elapsed();
+    // An idle machine takes 0.6 s, 0.2 s of them for these bytes.
+    assert!(gap < Duration::from_secs(5), "{gap:?}");
+    assert_eq!(running.end().unwrap(), size as usize);
+    helper.signal(Signal::SIGCONT);
 }
 
 #[test]

@@ -515,15 +515,10 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
             "3: policy.mode",
         ),
         (
-            "[policy]\ndefault = { multipath = \"handover\" }\n".to_owned(),
-            "2: policy.default.multipath",
+            "[policy]\ndefault = { roaming = \"never\" }\n".to_owned(),
+            "2: policy.default.roaming",
         ),
         (set("{ roaming = \"never\" }"), "5: rule.set.roaming"),
-        (set("{ multipath = \"handover\" }"), "5: rule.set.multipath"),
-        (
-            set("{ multipath = \"interactive\" }"),
-            "5: rule.set.multipath",
-        ),
         (when("roaming = false"), "4: rule.roaming"),
         (
             when("battery = \"< 20%\"\nroaming = true"),
@@ -556,6 +551,10 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
          cap = { bytes = \"1 GB\" }\n"
             .to_owned(),
         set("{ metered = \"allowed\", roaming = \"allowed\", multipath = \"aggregate\" }"),
+        set("{ multipath = \"handover\" }")
+            + &set("{ multipath = \"interactive\" }")
+                .replace('x', "y")
+                .replace('1', "2"),
         "[policy]\nzone = \"UTC\"\n".to_owned()
             + &when(
                 "app = \"x\"\nuid = 1\ncgroup = \"/a\"\ndscp = 8\ndomain = \"b\"\nip = \"::/8\"\n\

@@ -81,6 +81,15 @@ impl Session {
         }
     }
 
+    /// Asks by a PING whether a subflow works, unless something is owed on it, which asks by itself.
+    /// An end that only receives notices nothing of a path that has fallen silent.
+    pub fn ask(&mut self, id: SubflowId) {
+        let may = |s: &&mut Subflow| s.carries() && !s.is_express() && s.sent.is_empty();
+        if let Some(s) = self.subflows.by_id_mut(id).filter(may) {
+            s.pings.wanted = true;
+        }
+    }
+
     pub(super) fn recall_from_failed(&mut self) {
         let (reinjection, mut work, control) = self.reinjection();
         reinjection.recall_from_failed(&mut work, control);

@@ -29,6 +29,11 @@ impl Session {
         }
     }
 
+    /// The paths that may carry a stream, while it is open.
+    pub fn paths_of(&self, id: StreamId) -> Option<PathSet> {
+        self.streams.get(id).map(|s| s.treatment.paths)
+    }
+
     /// Client: changes the paths of an open stream; its class and priority stay. See
     /// [`set_treatment`](Self::set_treatment).
     ///

@@ -382,6 +382,23 @@ fn bytes_of_a_silent_path_wait_for_it_if_no_other_may_carry_them() {
     assert_eq!(used(&mut p, a), [[1], [1]]);
 }
 
+/// What a silent path owes is sent on another one as soon as the stream may use that.
+#[test]
+fn a_stream_that_is_given_another_path_leaves_a_silent_one() {
+    let mut p = two();
+    let [a] = opened(&mut p, [treatment(paths(&[1]))]);
+    write_both(&mut p, a, MIB / 4);
+    time_for(&mut p, a, MIB / 4);
+    p.run(p.now + Duration::from_millis(300), |_| false);
+    p.links[1].blackhole = true;
+    write_both(&mut p, a, MIB / 4);
+    p.run(p.now + Duration::from_secs(2), |_| false);
+    p.client.set_paths(a, paths(&[0])).expect("one set");
+    let took = time_for(&mut p, a, MIB / 2);
+    assert!(took < Duration::from_millis(900), "{took:?}");
+    assert_eq!(used(&mut p, a), [[0, 1], [0, 1]]);
+}
+
 /// A stream that fills a slow path does not keep the end of another one from being taken off it.
 #[test]
 fn other_streams_are_rebalanced_while_one_waits_for_its_path() {
