@@ -93,6 +93,13 @@ class Client:
         resource = "/v1/links/" + urllib.parse.quote(name, safe="")
         return self._json("PATCH", resource, {"mode": mode})
 
+    def set_facts(self, name, **facts):
+        """Tells what is known of a link: metered and roaming, each True, False or None (unknown).
+
+        Returns the link."""
+        resource = "/v1/links/" + urllib.parse.quote(name, safe="")
+        return self._json("PATCH", resource, facts)
+
     def policy(self):
         """The policy in force, and its tag for `put_policy`."""
         text, headers = self._text("GET", "/v1/policy")

@@ -33,6 +33,10 @@ export interface Link {
   max_segment_bytes?: number;
   error?: string;
   energy?: Energy;
+  cap?: { used_bytes: number; bytes: number; resets: string };
+  battery_percent?: number;
+  metered?: boolean;
+  roaming?: boolean;
 }
 
 export interface Fact {
@@ -76,7 +80,10 @@ export type EventType =
   | "helper.left"
   | "outage.begin"
   | "outage.end"
-  | "policy.changed";
+  | "policy.changed"
+  | "cap.warn"
+  | "cap.reached"
+  | "battery.low";
 
 /** An event, or the number of those that are no longer there. */
 export type Event =
@@ -91,6 +98,10 @@ export class Client {
   links(): Promise<Link[]>;
   link(name: string): Promise<Link>;
   setMode(name: string, mode: Mode): Promise<Link>;
+  setFacts(
+    name: string,
+    facts: { metered?: boolean | null; roaming?: boolean | null },
+  ): Promise<Link>;
   policy(): Promise<{ text: string; tag: string }>;
   checkPolicy(text: string): Promise<{ error: string; line?: number; column?: number }[]>;
   putPolicy(text: string, tag: string): Promise<string>;

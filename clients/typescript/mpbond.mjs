@@ -106,6 +106,11 @@ export class Client {
     return this.#json("PATCH", `/v1/links/${encodeURIComponent(name)}`, { mode });
   }
 
+  /** Tells what is known of a link: metered and roaming, null where it is not. Returns the link. */
+  setFacts(name, facts) {
+    return this.#json("PATCH", `/v1/links/${encodeURIComponent(name)}`, facts);
+  }
+
   /** The policy in force, and its tag for `putPolicy`. */
   async policy() {
     const [text, tag] = await this.#text("GET", "/v1/policy");

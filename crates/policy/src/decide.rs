@@ -88,6 +88,21 @@ pub struct Carriage<'p> {
     pub budget: Option<&'p Cap>,
 }
 
+impl Carriage<'static> {
+    /// That of a flow without a policy.
+    pub const UNRESTRICTED: Self = Self {
+        class: Class::Bulk,
+        class_from: Origin::Default,
+        priority: 0,
+        paths: &Paths::All,
+        metered: Permission::Allowed,
+        roaming: Permission::Allowed,
+        multipath: Multipath::Aggregate,
+        delay: Duration::ZERO,
+        budget: None,
+    };
+}
+
 /// Origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -4,11 +4,7 @@
 use crate::mode::Mode;
 use crate::policy::Policy;
 use crate::rule::Action;
-use crate::treatment::Permission;
 use mpbond_toml_text::{FileError, Place};
-
-/// Reason for which a key is refused.
-const NOT_YET: &str = "not in force yet: mpbond would not apply it; leave it out";
 
 /// Reason for which `mode` is refused.
 const WITHOUT_LINKS: &str =
@@ -23,21 +19,9 @@ impl Policy {
     /// # Errors
     /// The first part that is not in force yet, with its place.
     pub fn check_in_force(&self) -> Result<(), FileError> {
-        let refused = |place: Place, key: &str| Err(self.wrong(place, key, NOT_YET));
         let has_subject = self.has_radios() || self.has_costs();
         if let Some(place) = self.mode_place.filter(|_| !has_subject) {
             return Err(self.wrong(place, "policy.mode", WITHOUT_LINKS));
-        }
-        for (action, place, prefix) in self.actions() {
-            if let Action::Carry(set) = action
-                && set.roaming == Some(Permission::Never)
-            {
-                return refused(place, &format!("{prefix}.roaming"));
-            }
-        }
-        // No daemon finds that out.
-        if let Some(place) = self.rules.iter().find_map(|rule| rule.on_roaming) {
-            return refused(place, "rule.roaming");
         }
         let mut links = self.links.values();
         match links.find(|link| link.cost.is_some() && self.mode == Mode::Balanced) {

@@ -275,9 +275,6 @@ impl Reader<'_> {
             time,
             set,
         } = rule.into_inner();
-        let on_roaming = roaming
-            .as_ref()
-            .map(|is| self.source.place(is.span().start));
         let conditions: Vec<Condition> = [
             numbers(port, |port| port.0).map(Condition::Port),
             numbers(uid, |uid| uid.0).map(Condition::Uid),
@@ -310,7 +307,6 @@ impl Reader<'_> {
             name: name.into_inner().0.0,
             place: self.source.place(span.start),
             conditions,
-            on_roaming,
             action: self.action(set.into_inner(), set_span, "rule.set")?,
             action_place,
         })

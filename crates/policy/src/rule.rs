@@ -24,8 +24,6 @@ pub(crate) struct Rule {
     pub place: Place,
     /// In the order in which they are tested: those that cost least first.
     pub conditions: Vec<Condition>,
-    /// Where its condition on roaming is.
-    pub on_roaming: Option<Place>,
     pub action: Action,
     /// Where the action is.
     pub action_place: Place,

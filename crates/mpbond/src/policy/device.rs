@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use mpbond_policy::{Charge, Device, Fact, LinkState};
+use mpbond_policy::{Device, Fact, LinkState};
 
 use crate::power::Reading;
 
@@ -19,17 +19,5 @@ pub fn device(batteries: Reading, links: Vec<LinkState>) -> Device {
         charging: batteries.is_charging(),
         links,
         spent_budgets: BTreeSet::new(),
-    }
-}
-
-/// State of a link of which nothing is known but whether it works.
-pub fn link_state(name: &str, works: bool) -> LinkState {
-    LinkState {
-        name: name.to_owned(),
-        works,
-        metered: Fact::unknown("`metered` in its section [[link]] does not say"),
-        roaming: Fact::unknown("it is not found out"),
-        charge: Charge::Sufficient,
-        cap_reached: false,
     }
 }

@@ -184,6 +184,16 @@ impl InForce {
         carriage.is_some_and(|c| self.policy.judge(&c, &link, phase).is_ok())
     }
 
+    /// Whether a flow that no rule concerns may use a link.
+    pub fn may_be_used(&self, link: &LinkState, phase: Phase) -> bool {
+        let link = LinkState {
+            works: true,
+            ..link.clone()
+        };
+        let carriage = Carriage::UNRESTRICTED;
+        self.policy.judge(&carriage, &link, phase).is_ok()
+    }
+
     /// Priority of the flows of a rule.
     pub fn priority(&self, rule: Option<usize>) -> u8 {
         self.carriage(rule).map_or(0, |carriage| carriage.priority)

@@ -7,6 +7,6 @@ mod in_force;
 
 pub use crate::power::Reading;
 pub use cgroups::Cgroups;
-pub use device::{device, link_state};
+pub use device::device;
 pub use facts::{Client, Program, flow, program, stated};
 pub use in_force::InForce;

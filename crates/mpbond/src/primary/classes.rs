@@ -10,7 +10,7 @@ use mpbond_session::{StreamClass, Treatment};
 
 use super::claims::{by_dscp, claimed};
 use super::identity::Identity;
-use super::rules::Ruling;
+use super::ruling::Ruling;
 use super::state::Primary;
 use crate::driver::{ClassWatch, Driver};
 

@@ -14,7 +14,7 @@ use super::flows::Share;
 use super::reach::Reach;
 use super::rescue;
 use super::room::{self, destination};
-use super::rules::Ruling;
+use super::ruling::Ruling;
 use super::state::Primary;
 use crate::driver::{Answer, Client, Place, refusal};
 

@@ -10,7 +10,7 @@ use mpbond_session::{PathSet, StreamId, TreatmentError};
 
 use super::clients::ClientPlace;
 use super::identity::Identity;
-use super::rules::Ruling;
+use super::ruling::Ruling;
 use crate::driver::{Driver, Handle};
 
 /// An application's connection.

@@ -9,9 +9,9 @@ use mpbond_policy::{Admission, Device, LinkState, Multipath, Phase, Refusal};
 use mpbond_session::{PathSet, SubflowState};
 use tracing::warn;
 
-use super::rules::Ruling;
+use super::ruling::Ruling;
 use super::state::Primary;
-use crate::policy::{InForce, Reading, device, link_state};
+use crate::policy::{InForce, Reading, device};
 
 /// Difference of delays, beyond a quarter, for which a connection that is to have the least one
 /// changes its path: less is not noticed, and each change costs a round trip.
@@ -42,11 +42,14 @@ impl Primary {
         let manager = self.manager.borrow();
         let links = self.links.borrow().all();
         let state = links.iter().map(|(id, link)| {
-            let works = matches!(manager.link(*id), Some(ManagerState::Up));
+            let facts = self.link_facts.of(link.name());
             LinkState {
+                name: link.name().to_owned(),
+                works: matches!(manager.link(*id), Some(ManagerState::Up)),
+                metered: facts.metered(),
+                roaming: facts.roaming(),
                 charge: self.limits.charge(link.name()),
                 cap_reached: self.limits.is_reached(link.name()),
-                ..link_state(link.name(), works)
             }
         });
         state.collect()
@@ -109,8 +112,8 @@ impl Primary {
     }
 
     /// The link of a connection that uses one path at a time: the one that it uses, while that
-    /// works as well as any other; else, or if `follows_delay`, the one with the least delay. `None`
-    /// while none works.
+    /// works as well as any other; else, or if `follows_delay`, the one with the least delay.
+    /// `None` while none works.
     fn one_path<'a>(
         &self,
         usable: &[&'a str],

@@ -38,7 +38,10 @@ impl Primary {
     /// One that is configured otherwise than before is another one.
     fn configure_links(self: &Rc<Self>, config: &PrimaryConfig) {
         let before = self.links.borrow().all();
-        let (wanted, off) = self.modes.apply(LinkConfig::all(config));
+        let configured = LinkConfig::all(config);
+        self.link_facts
+            .keep(configured.iter().map(LinkConfig::name));
+        let (wanted, off) = self.modes.apply(configured);
         self.off.replace(off);
         let gone: Vec<_> = before
             .iter()

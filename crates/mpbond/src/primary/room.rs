@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use super::direct;
 use super::paths::Permitted;
-use super::rules::Ruling;
+use super::ruling::Ruling;
 use super::state::Primary;
 use crate::config::OnProxyLoss;
 use crate::driver::{Driver, Place};

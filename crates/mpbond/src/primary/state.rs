@@ -28,6 +28,7 @@ use super::flows::Flows;
 use super::handles::{Control, Rescuable};
 use super::identity::Owners;
 use super::limits::Limits;
+use super::link_facts::AllFacts;
 use super::links::{LinkConfig, Links, LinksUp};
 use super::modes::Modes;
 use super::prices::Prices;
@@ -89,6 +90,8 @@ pub(super) struct Primary {
     pub(super) events: Rc<Events>,
     /// The links of which it was told last that they are up.
     pub(super) links_up: LinksUp,
+    /// What programs have told of links through the API.
+    pub(super) link_facts: AllFacts,
     /// Modes of links that were set through the API.
     pub(super) modes: Modes,
     /// The links that are off by such a mode.
@@ -157,6 +160,7 @@ impl Primary {
             flows: Flows::default(),
             events: Rc::default(),
             links_up: LinksUp::default(),
+            link_facts: AllFacts::default(),
             modes: Modes::default(),
             off: RefCell::default(),
             policy_source: RefCell::new(config.policy.clone()),

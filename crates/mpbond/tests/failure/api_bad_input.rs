@@ -46,7 +46,13 @@ fn wrong_requests_have_one_error_and_change_nothing() {
         ("GET /v1/status?x=1", "", 400, "unknown key in the query"),
         ("GET /v1/events?since=9", "", 410, "the last event is 0"),
         ("PATCH /v1/links/own", "{", 422, "EOF"),
-        ("PATCH /v1/links/own", "{}", 422, "missing field `mode`"),
+        ("PATCH /v1/links/own", "{}", 422, "no change: mode, metered"),
+        (
+            "PATCH /v1/links/own",
+            "{\"metered\": 1}",
+            422,
+            "invalid type",
+        ),
         (
             "PATCH /v1/links/own",
             "{\"mode\": \"on\"}",

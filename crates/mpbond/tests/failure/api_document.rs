@@ -234,6 +234,7 @@ right = wrong.replace("0", "25")
 new = client.put_policy(right, tag)
 assert client.policy() == (right, new)
 assert client.explain(port=25)["action"] == "refuse"
+assert client.set_facts("own", metered=True, roaming=None)["metered"] is True
 assert client.set_mode("own", "off")["mode"] == "off"
 assert client.link("own")["state"] == "off"
 kinds = []
@@ -278,6 +279,7 @@ const right = wrong.replace("0", "25");
 const after = await client.putPolicy(right, tag);
 assert.deepEqual(await client.policy(), { text: right, tag: after });
 assert.equal((await client.explain({ port: 25 })).action, "refuse");
+assert.equal((await client.setFacts("own", { metered: true, roaming: null })).metered, true);
 assert.equal((await client.setMode("own", "off")).mode, "off");
 assert.equal((await client.link("own")).state, "off");
 const kinds = [];

@@ -515,16 +515,6 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
             "3: policy.mode",
         ),
         (
-            "[policy]\ndefault = { roaming = \"never\" }\n".to_owned(),
-            "2: policy.default.roaming",
-        ),
-        (set("{ roaming = \"never\" }"), "5: rule.set.roaming"),
-        (when("roaming = false"), "4: rule.roaming"),
-        (
-            when("battery = \"< 20%\"\nroaming = true"),
-            "5: rule.roaming",
-        ),
-        (
             "\n\n[[link]]\nname = \"wifi\"\ncost = 1\n".to_owned(),
             "3: link.cost",
         ),
@@ -544,7 +534,7 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
         "[policy]\nmode = \"saver\"\n[[link]]\nname = \"phone\"\nradio = \"lte-2012\"\n".to_owned(),
         set("\"refuse\""),
         set("{ class = \"realtime\", priority = 7, delay = \"1s\" }"),
-        set("{ paths = [\"wifi\"], metered = \"never\" }"),
+        set("{ paths = [\"wifi\"], metered = \"never\", roaming = \"never\" }"),
         set("{ class = \"bulk\", budget = { bytes = \"1 GB\", zone = \"UTC\" } }"),
         "[[link]]\nname = \"wifi\"\nmetered = true\nbattery_floor = \"20%\"\n".to_owned(),
         "[policy]\nmode = \"saver\"\nzone = \"UTC\"\n[[link]]\nname = \"wifi\"\ncost = 1\n\
@@ -559,7 +549,7 @@ fn what_is_not_in_force_yet_is_refused_by_its_key() {
             + &when(
                 "app = \"x\"\nuid = 1\ncgroup = \"/a\"\ndscp = 8\ndomain = \"b\"\nip = \"::/8\"\n\
                  port = 1\nsource = \"::/8\"\ntime = \"8:00-9:00\"\nbattery = \"< 20%\"\n\
-                 charging = true\nmetered = false",
+                 charging = true\nmetered = false\nroaming = true",
             ),
     ] {
         assert_eq!(policy(&text).check_in_force(), Ok(()), "{text}");

@@ -81,8 +81,8 @@ impl Session {
         }
     }
 
-    /// Asks by a PING whether a subflow works, unless something is owed on it, which asks by itself.
-    /// An end that only receives notices nothing of a path that has fallen silent.
+    /// Asks by a PING whether a subflow works, unless something is owed on it, which asks by
+    /// itself. An end that only receives notices nothing of a path that has fallen silent.
     pub fn ask(&mut self, id: SubflowId) {
         let may = |s: &&mut Subflow| s.carries() && !s.is_express() && s.sent.is_empty();
         if let Some(s) = self.subflows.by_id_mut(id).filter(may) {

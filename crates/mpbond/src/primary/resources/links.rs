@@ -1,8 +1,9 @@
 //! `/v1/links`: paths and helpers, and their modes.
 
 use hyper::{Response, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::super::link_facts::LinkFacts;
 use super::super::links::LinkConfig;
 use super::super::modes::Mode;
 use super::Resources;
@@ -20,18 +21,31 @@ struct LinkBody {
     #[serde(flatten)]
     status: LinkStatus,
     mode: Mode,
+    #[serde(flatten)]
+    facts: LinkFacts,
 }
 
+/// Changes of a link; at least one.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Change {
-    mode: Mode,
+    mode: Option<Mode>,
+    #[serde(default, deserialize_with = "value_or_null")]
+    metered: Option<Option<bool>>,
+    #[serde(default, deserialize_with = "value_or_null")]
+    roaming: Option<Option<bool>>,
+}
+
+/// A value that is there, which may be null.
+fn value_or_null<'de, D: Deserializer<'de>>(de: D) -> Result<Option<Option<bool>>, D::Error> {
+    Option::deserialize(de).map(Some)
 }
 
 impl Resources {
     fn all(&self) -> Vec<LinkBody> {
         let mode = |status: LinkStatus| LinkBody {
             mode: self.mode(&status.name),
+            facts: self.primary.link_facts.of(&status.name),
             status,
         };
         self.primary.link_status().into_iter().map(mode).collect()
@@ -60,14 +74,33 @@ impl Resources {
         Ok(json(StatusCode::OK, &link.ok_or_else(unknown)?))
     }
 
-    /// Changes the mode of a link, until the next restart.
+    /// Changes the mode of a link, or what is known of it, until the next restart.
     pub(super) fn change_link(
         &self,
         name: &str,
         change: &str,
     ) -> Result<Response<Answer>, Failure> {
         self.link(name)?;
-        let Change { mode } = value_of(change)?;
+        let Change {
+            mode,
+            metered,
+            roaming,
+        } = value_of(change)?;
+        if mode.is_none() && metered.is_none() && roaming.is_none() {
+            let error = "no change: mode, metered or roaming";
+            return Err(Failure::at(None, error.to_owned()));
+        }
+        if let Some(mode) = mode {
+            self.change_mode(name, mode)?;
+        }
+        if metered.is_some() || roaming.is_some() {
+            self.primary.link_facts.change(name, metered, roaming);
+            self.primary.links_came_or_went();
+        }
+        self.link(name)
+    }
+
+    fn change_mode(&self, name: &str, mode: Mode) -> Result<(), Failure> {
         let mut others = self.all();
         others.retain(|l| l.status.name != name && l.mode != Mode::Off);
         if mode == Mode::Off && others.is_empty() {
@@ -76,6 +109,6 @@ impl Resources {
         }
         self.primary.modes.set(name, mode);
         self.reloader.change(|_| ());
-        self.link(name)
+        Ok(())
     }
 }

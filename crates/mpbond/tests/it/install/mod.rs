@@ -66,6 +66,7 @@ fn expected(prefix: &str, zsh: &str) -> Vec<(String, u32)> {
             format!("{prefix}/share/bash-completion/completions/mpbond"),
             0o644,
         ),
+        (format!("{prefix}/share/mpbond/mpbond-link-facts"), 0o755),
         (format!("{prefix}/share/zsh/{zsh}/_mpbond"), 0o644),
         (
             "usr/share/fish/vendor_completions.d/mpbond.fish".to_owned(),

@@ -1,0 +1,382 @@
+//! Looks at the limits of links, and at paths that connections which have one at a time should
+//! leave: while bytes move, and at the first byte after a pause. An idle primary does nothing for
+//! it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpbond_manager::LinkId;
+use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, Multipath, period_at};
+use mpbond_session::{IDLE_LONG, PathSet};
+use tracing::{info, warn};
+
+use super::flows::Carried;
+use super::links::LinkConfig;
+use super::ruling::Ruling;
+use super::state::Primary;
+use crate::driver::{Budget, Driver};
+use crate::status::{CapStatus, SessionStatus};
+use crate::usage::{Capped, Moved};
+use crate::{addresses, uplinks};
+
+/// Shortest and longest interval of looks while bytes move. A quarter of what is left of a cap may
+/// pass in between, as fast as in the last interval; and an interval is at most twice the last one,
+/// since a transfer may have begun in it.
+const FAST: Duration = Duration::from_millis(50);
+const SLOW: Duration = Duration::from_secs(2);
+
+/// Time without a record after which the only path of a connection is asked.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Looks at the limits until bytes have long not moved.
+async fn watch(primary: Rc<Primary>) {
+    let mut last = FAST;
+    loop {
+        let wait = primary.look_at_limits(last).await;
+        if primary.is_quiet() {
+            break;
+        }
+        tokio::time::sleep(wait).await;
+        last = wait;
+    }
+    primary.save_usage();
+    primary.limits.is_watched.set(false);
+}
+
+impl Primary {
+    /// Bytes move, after a pause or under another policy.
+    pub(super) fn watch_limits(self: &Rc<Self>) {
+        let policy = self.policy.borrow();
+        let has_limits = policy.as_ref().is_some_and(|policy| policy.has_limits());
+        if (has_limits || self.flows.has_single()) && !self.limits.is_watched.replace(true) {
+            crate::task::spawn_local(watch(Rc::clone(self)));
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.handed_over.borrow().to_owned()
+            || !self.drivers().iter().any(|driver| {
+                let quiet = driver.inspect(|session, clock, _| session.quiet_for(clock.now()));
+                quiet < IDLE_LONG && !driver.has_ended()
+            })
+    }
+
+    fn drivers(&self) -> Vec<Driver> {
+        let driver = self.driver.borrow();
+        let retiring = self.retiring.borrow();
+        driver.iter().chain(&*retiring).cloned().collect()
+    }
+
+    /// Looks at caps and batteries, and applies what has changed, this time after the last look.
+    /// Returns the time until the next one.
+    async fn look_at_limits(&self, after: Duration) -> Duration {
+        self.look_at_batteries().await;
+        let next = self.count_usage(after);
+        self.apply_limits();
+        match self.flows.has_single() {
+            true => next.min(self.ask_single_paths()),
+            false => next,
+        }
+    }
+
+    /// Asks the paths of connections that have one at a time whether they work, if nothing has come
+    /// on them for a moment: a silent one is to be left soon, also if nothing is sent on it.
+    /// Returns the time until the next look.
+    fn ask_single_paths(&self) -> Duration {
+        let now = self.clock.now();
+        let single = |flow: &Carried| flow.multipath() != Multipath::Aggregate;
+        let used: HashSet<PathSet> = {
+            let flows = self.flows.carried_now().into_iter().filter(single);
+            flows.filter_map(|flow| flow.paths()).collect()
+        };
+        let driver = self.driver.borrow().clone();
+        for subflow in self.subflows() {
+            let is_used = used.contains(&self.links.borrow().paths([&*subflow.name]));
+            if is_used
+                && now.since(subflow.heard) >= QUIET
+                && let Some(driver) = &driver
+            {
+                driver.ask(subflow.id);
+            }
+        }
+        QUIET
+    }
+
+    /// The limits of another policy.
+    pub(super) fn limits_changed(self: &Rc<Self>) {
+        let policy = self.policy.borrow().clone();
+        let floor = |name: &str| policy.as_ref()?.battery_floor(name);
+        let mut batteries = self.limits.batteries.borrow_mut();
+        batteries.retain(|name, _| floor(name).is_some());
+        for (name, battery) in batteries.iter_mut() {
+            battery.set_floor(floor(name));
+        }
+        drop(batteries);
+        self.count_usage(FAST);
+        self.apply_limits();
+        self.watch_limits();
+    }
+
+    /// Caps of the links that are configured, and budgets of the rules.
+    fn caps(&self) -> Vec<(Capped, Cap)> {
+        let policy = self.policy.borrow();
+        let Some(policy) = policy.as_ref() else {
+            return Vec::new();
+        };
+        let links = self.links.borrow().all();
+        let cap = |name: &str| Some((Capped::Link(name.to_owned()), policy.cap(name)?.clone()));
+        let caps = links.iter().filter_map(|(_, link)| cap(link.name()));
+        let budgets = policy.budgets();
+        let budgets = budgets.map(|(name, cap)| (Capped::Rule(name.to_owned()), cap.clone()));
+        caps.chain(budgets).collect()
+    }
+
+    /// Counts what has moved of caps and budgets, this time after the last count. Returns the time
+    /// until the next one.
+    fn count_usage(&self, after: Duration) -> Duration {
+        let (caps, mut next) = (self.caps(), SLOW.min(after * 2));
+        let mut reached = BTreeSet::new();
+        let mut usage = self.limits.usage.borrow_mut();
+        let totals = self.bytes_of(&caps);
+        for (of, cap) in &caps {
+            let Some(period) = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone) else {
+                continue;
+            };
+            let before = usage.used_bytes(of);
+            let moved = match of {
+                Capped::Link(name) => self.moved(name, &totals),
+                Capped::Rule(name) => Some(Moved::Bytes(self.moved_of_rule(name))),
+            };
+            let event = usage.count(of, cap, &period, moved);
+            let used = usage.used_bytes(of);
+            if let Some(event) = event {
+                self.cap_event(of, (cap, used), event);
+            }
+            let (left, moved) = (cap.bytes.saturating_sub(used), used.saturating_sub(before));
+            match of {
+                Capped::Link(name) if left == 0 => drop(reached.insert(name.clone())),
+                Capped::Link(_) => {}
+                Capped::Rule(name) => {
+                    if let Some((budget, seen)) = self.limits.budgets.borrow().get(name) {
+                        budget.set_limit(seen.saturating_add(left));
+                    }
+                }
+            }
+            if left > 0 && moved > 0 {
+                let part = after.mul_f64(left as f64 / moved as f64 / 4.0);
+                next = next.min(part.max(FAST));
+            }
+        }
+        self.limits.seen.replace(totals);
+        usage.save(self.clock.now(), &caps, false);
+        self.limits.reached.replace(reached);
+        next
+    }
+
+    /// Bytes that connections of a rule have moved since the last look.
+    fn moved_of_rule(&self, name: &str) -> u64 {
+        let mut budgets = self.limits.budgets.borrow_mut();
+        budgets.get_mut(name).map_or(0, |(budget, seen)| {
+            let used = budget.used();
+            used - std::mem::replace(seen, used)
+        })
+    }
+
+    /// The budget of a connection with this ruling, if its rule has one.
+    pub(super) fn budget_of(&self, ruling: &Ruling) -> Option<Rc<Budget>> {
+        let (name, cap) = ruling.budget()?;
+        let of = Capped::Rule(name.to_owned());
+        let used = self.limits.usage.borrow().used_bytes(&of);
+        let new = || (Rc::new(Budget::new(cap.bytes.saturating_sub(used))), 0);
+        let mut budgets = self.limits.budgets.borrow_mut();
+        let (budget, _) = budgets.entry(name.to_owned()).or_insert_with(new);
+        Some(Rc::clone(budget))
+    }
+
+    /// Names of the rules whose budgets are used up now.
+    pub(super) fn spent_budgets(&self) -> BTreeSet<String> {
+        let policy = self.policy.borrow().clone();
+        let Some(policy) = policy.filter(|policy| policy.budgets().next().is_some()) else {
+            return BTreeSet::new();
+        };
+        // A period may have ended.
+        self.count_usage(FAST);
+        let usage = self.limits.usage.borrow();
+        let is_spent = |(name, cap): &(&str, &Cap)| {
+            let of = Capped::Rule((*name).to_owned());
+            usage.is_reached(&of, cap)
+        };
+        let spent = policy.budgets().filter(is_spent);
+        spent.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// What has moved over a link since the last look.
+    fn moved(&self, name: &str, totals: &HashMap<String, u64>) -> Option<Moved> {
+        let links = self.links.borrow().all();
+        let (id, link) = links.iter().find(|(_, link)| link.name() == name)?;
+        let interface = match &**link {
+            LinkConfig::Path(path) => path.interface.clone().or_else(|| {
+                let towards =
+                    || uplinks::interface_towards(self.known_addresses(*id).first()?.ip());
+                path.source
+                    .and_then(addresses::interface_of)
+                    .or_else(towards)
+            }),
+            LinkConfig::Pipe(_) => None,
+        };
+        if let Some(interface) = interface {
+            return self
+                .limits
+                .interfaces
+                .read(&interface)
+                .map(Moved::Interface);
+        }
+        let total = totals.get(name).copied().unwrap_or_default();
+        let seen = self.limits.seen.borrow();
+        // What had moved when counting began is not of the cap.
+        let before = seen.get(name).copied().unwrap_or(total);
+        Some(Moved::Bytes(total.saturating_sub(before)))
+    }
+
+    /// Stream bytes that sessions have moved over each link with a cap since the start, both ways.
+    fn bytes_of(&self, caps: &[(Capped, Cap)]) -> HashMap<String, u64> {
+        let capped = caps.iter().filter_map(|(of, _)| match of {
+            Capped::Link(name) => Some((name.clone(), 0)),
+            Capped::Rule(_) => None,
+        });
+        let mut totals: HashMap<String, u64> = capped.collect();
+        if !totals.is_empty() {
+            let sessions: Vec<SessionStatus> = self.drivers().iter().map(Driver::status).collect();
+            for path in self.log.totals().with(&sessions).1 {
+                if let Some(total) = totals.get_mut(&path.name) {
+                    *total += path.bytes_in + path.bytes_out;
+                }
+            }
+        }
+        totals
+    }
+
+    fn cap_event(&self, of: &Capped, (cap, used): (&Cap, u64), event: CapEvent) {
+        let kind = match event {
+            CapEvent::Warning => "cap.warn",
+            CapEvent::Reached => "cap.reached",
+        };
+        let bytes = cap.bytes;
+        let link = match of {
+            Capped::Link(link) => link,
+            Capped::Rule(rule) => {
+                info!(rule, used, bytes, kind, "budget of a rule");
+                return self.happened_to(kind, None, Some(format!("budget of the rule {rule:?}")));
+            }
+        };
+        match (event, cap.at_cap) {
+            (CapEvent::Warning, _) => info!(link, used, bytes, "much of a link's cap is used"),
+            (CapEvent::Reached, AtCap::Off) => {
+                warn!(
+                    link,
+                    bytes, "the cap of a link is used up: it carries nothing more"
+                );
+            }
+            (CapEvent::Reached, AtCap::Standby) => {
+                warn!(link, bytes, "the cap of a link is used up: it stands by");
+            }
+        }
+        self.happened_to(kind, Some(link), None);
+    }
+
+    /// Reads the levels of the batteries of links that have a floor.
+    async fn look_at_batteries(&self) {
+        let floors: Vec<_> = {
+            let policy = self.policy.borrow();
+            let links = self.links.borrow().all();
+            let floor = |(id, link): &(LinkId, Rc<LinkConfig>)| {
+                let floor = policy.as_ref()?.battery_floor(link.name())?;
+                Some((*id, Rc::clone(link), floor))
+            };
+            links.iter().filter_map(floor).collect()
+        };
+        if floors.is_empty() {
+            return;
+        }
+        let own = self.power.read().await.percent();
+        let now = self.clock.now();
+        let open = self.drivers().iter().map(Driver::streams_open).sum();
+        for (id, link, floor) in floors {
+            let percent = match &*link {
+                LinkConfig::Path(_) => own,
+                LinkConfig::Pipe(_) => self.limits.level(id),
+            };
+            let name = link.name().to_owned();
+            let mut batteries = self.limits.batteries.borrow_mut();
+            let battery = batteries
+                .entry(name)
+                .or_insert_with(|| Battery::new(Some(floor)));
+            let before = battery.charge();
+            battery.handle_level(now, percent, open);
+            if battery.charge() != before {
+                let (link, charge) = (link.name(), battery.charge());
+                info!(link, ?percent, ?charge, "battery of a link's device");
+                if charge == Charge::Draining {
+                    self.happened_to("battery.low", Some(link), None);
+                }
+            }
+        }
+    }
+
+    /// A helper has told the level of its battery, or its connection is gone.
+    pub(super) fn helper_battery(&self, link: LinkId, percent: Option<u8>) {
+        self.limits.levels.borrow_mut().insert(link, percent);
+    }
+
+    /// Has sessions keep to the limits.
+    fn apply_limits(&self) {
+        self.apply_standby();
+        self.apply_paths();
+    }
+
+    /// A link works now, or no longer, or is silent.
+    pub(super) fn links_came_or_went(&self) {
+        if self.policy.borrow().is_some() {
+            self.apply_limits();
+        }
+    }
+
+    /// Makes the subflows of links that carry data only while no other one works backups, by their
+    /// costs and caps, and those of others what they are by their configuration.
+    pub(super) fn apply_standby(&self) {
+        let policy = self.policy.borrow().clone();
+        let states = self.link_states();
+        let behind = policy.map_or_else(Vec::new, |policy| policy.behind(&states));
+        for (_, link) in self.links.borrow().all() {
+            let backup = link.is_backup() || behind.contains(&link.name());
+            for driver in self.drivers() {
+                driver.set_backup_named(link.name(), backup);
+            }
+        }
+    }
+
+    /// Keeps what caps have used over a restart. A process that has taken over does it itself.
+    pub(super) fn save_usage(&self) {
+        if !*self.handed_over.borrow() {
+            let (now, caps) = (self.clock.now(), self.caps());
+            self.limits.usage.borrow_mut().save(now, &caps, true);
+        }
+    }
+
+    /// Use of the cap of a link.
+    pub(super) fn cap_of(&self, link: &str) -> Option<CapStatus> {
+        let policy = self.policy.borrow();
+        let cap = policy.as_ref()?.cap(link)?;
+        let period = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone)?;
+        Some(CapStatus {
+            used_bytes: self
+                .limits
+                .usage
+                .borrow()
+                .used_bytes(&Capped::Link(link.to_owned())),
+            bytes: cap.bytes,
+            resets: period.next_day.to_string(),
+        })
+    }
+}

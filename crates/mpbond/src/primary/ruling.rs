@@ -1,0 +1,103 @@
+//! The policy's decision about a connection.
+
+use std::rc::Rc;
+
+use mpbond_policy::{Admission, Cap, Class, Device, LinkState, Multipath, Origin, Phase};
+
+use crate::policy::InForce;
+
+/// Handling of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handling {
+    /// A session carries it.
+    Carry,
+    /// It is connected without the proxy.
+    Direct,
+    /// It is refused.
+    Refuse,
+}
+
+/// Decision about a connection.
+#[derive(Clone)]
+pub(super) struct Ruling {
+    /// The policy by which it was made. Without one, sessions carry all.
+    pub(super) policy: Option<Rc<InForce>>,
+    /// Index of the rule; `None` for the default.
+    pub(super) rule: Option<usize>,
+    pub(super) handling: Handling,
+    pub(super) is_counted: bool,
+}
+
+impl Ruling {
+    /// Name of the rule that has selected the connection, if one has.
+    pub(super) fn rule_name(&self) -> Option<&str> {
+        self.policy.as_ref()?.name(self.rule?)
+    }
+
+    /// Whether it excludes links, or may do so.
+    pub(super) fn is_restricted(&self) -> bool {
+        let policy = self.policy.as_ref();
+        policy.is_some_and(|policy| policy.restricts(self.rule))
+    }
+
+    /// Use of several paths by a connection with this claim.
+    pub(super) fn multipath(&self, claimed: Option<Class>) -> Multipath {
+        let policy = self.policy.as_ref();
+        policy.map_or(Multipath::Aggregate, |p| p.multipath(self.rule, claimed))
+    }
+
+    /// Whether a new connection waits for a path.
+    pub(super) fn may_wait(&self) -> bool {
+        let policy = self.policy.as_ref();
+        policy.is_some_and(|policy| policy.delays(self.rule))
+    }
+
+    /// The rule that has selected the connection, and its budget, if it has one.
+    pub(super) fn budget(&self) -> Option<(&str, &Cap)> {
+        let budget = self.policy.as_ref()?.budget(self.rule)?;
+        Some((self.rule_name()?, budget))
+    }
+
+    /// Whether a new connection is accepted on this device.
+    pub(super) fn admission(&self, device: &Device) -> Admission {
+        let policy = self.policy.as_ref();
+        policy.map_or(Admission::Now, |policy| policy.admit(self.rule, device))
+    }
+
+    /// The same for connections that are treated alike while one policy is in force.
+    pub(super) fn key(&self) -> (Option<*const InForce>, Option<usize>) {
+        (self.policy.as_ref().map(Rc::as_ptr), self.rule)
+    }
+
+    /// Whether a connection may use a link. What the policy says of the link itself is that
+    /// of the current one, if there is one.
+    pub(super) fn may_use(
+        &self,
+        current: Option<&InForce>,
+        link: &LinkState,
+        phase: Phase,
+    ) -> bool {
+        match (&self.policy, current) {
+            (Some(own), current) => current.unwrap_or(own).may_use(own, self.rule, link, phase),
+            // It was opened before there was a policy.
+            (None, Some(current)) => current.may_be_used(link, phase),
+            (None, None) => true,
+        }
+    }
+
+    /// Priority of a connection that is carried.
+    pub(super) fn priority(&self) -> u8 {
+        let policy = self.policy.as_ref();
+        policy.map_or(0, |policy| policy.priority(self.rule))
+    }
+
+    /// Class of a connection that is carried, with this claim, and the origin of the class.
+    pub(super) fn class(&self, claimed: Option<Class>) -> (Class, Origin) {
+        let policy = self.policy.as_ref();
+        let class = policy.and_then(|policy| policy.class(self.rule, claimed));
+        class.unwrap_or(match claimed {
+            Some(class) => (class, Origin::Claim),
+            None => (Class::Bulk, Origin::Default),
+        })
+    }
+}

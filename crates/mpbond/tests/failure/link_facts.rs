@@ -1,0 +1,121 @@
+//! What programs tell of links: over the API, and by the script for NetworkManager.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use mpbond_testing::{Need, Outcome};
+use serde_json::{Value, json};
+
+use crate::api::{ask, ask_with, got};
+use crate::daemons::{Bond, Ways, origin, until};
+
+fn tell(bond: &Bond, link: &str, facts: &Value) -> Value {
+    let answer = ask(bond, &format!("PATCH /v1/links/{link}"), &facts.to_string());
+    assert_eq!(answer.code, 200, "{answer:?}");
+    answer.json()
+}
+
+fn put(bond: &Bond, policy: &str) {
+    let answer = ask_with(bond, "PUT /v1/policy", "If-Match: *\r\n", policy);
+    assert_eq!(answer.code, 200, "{answer:?}");
+}
+
+#[test]
+fn rules_on_metered_and_roaming_links_follow_what_programs_tell() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    let _daemons = ["proxy", "primary"].map(|role| bond.start(role));
+    bond.joined(1);
+    let never = |what: &str| format!("[policy]\ndefault = {{ {what} = \"never\" }}\n");
+    for what in ["metered", "roaming"] {
+        put(&bond, &never(what));
+        // Unknown, known to be, known not to be, and unknown again.
+        for (value, is_permitted) in [
+            (Value::Null, false),
+            (json!(true), false),
+            (json!(false), true),
+            (Value::Null, false),
+        ] {
+            let link = tell(&bond, "own", &json!({ what: value }));
+            assert_eq!(link.get(what).unwrap_or(&Value::Null), &value);
+            assert_eq!(bond.connect(origin).is_ok(), is_permitted, "{what} {value}");
+        }
+        let rule = format!("[[rule]]\nname = \"it\"\n{what} = true\nset = \"refuse\"\n");
+        put(&bond, &rule);
+        assert!(bond.works(origin), "it is not known");
+        tell(&bond, "own", &json!({ what: true }));
+        assert_eq!(bond.connect(origin).err(), Some(2));
+        tell(&bond, "own", &json!({ what: Value::Null }));
+    }
+    // What the user says wins.
+    put(
+        &bond,
+        &(never("metered") + "[[link]]\nname = \"own\"\nmetered = false\n"),
+    );
+    tell(&bond, "own", &json!({ "metered": true }));
+    assert!(bond.works(origin));
+}
+
+#[test]
+fn the_script_for_network_manager_tells_what_that_knows() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return Need::Curl.is_missing("curl is not installed");
+    }
+    let bond = Bond::new(Ways::Both, "", "");
+    let config = std::fs::read_to_string(bond.file("primary.toml")).unwrap();
+    let renamed = config.replace("name = \"own\"", "name = \"größe 5/6\"");
+    std::fs::write(bond.file("primary.toml"), renamed).unwrap();
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    let programs = bond.file("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let program = |name: &str, text: &str| {
+        let file = programs.join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program(
+        "nmcli",
+        "case \"$*\" in\n\
+         '-g GENERAL.METERED device show wwan0') echo 'yes (guessed)' ;;\n\
+         '-g GENERAL.TYPE device show wwan0') echo gsm ;;\n\
+         '-g GENERAL.METERED device show wlan0') echo no ;;\n\
+         '-g GENERAL.TYPE device show wlan0') echo wifi ;;\n\
+         *) echo \"unexpected: $*\" >&2; exit 1 ;;\nesac",
+    );
+    program("mmcli", "echo 'modem.3gpp.registration-state : roaming'");
+    let facts = |name: &str| {
+        let link = got(&bond, &format!("GET /v1/links/{name}"), "");
+        [link["metered"].clone(), link["roaming"].clone()]
+    };
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/NetworkManager/mpbond-link-facts");
+    let run = |words: &[&str]| {
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+        let done = Command::new(&script)
+            .args(words)
+            .env("PATH", path)
+            .env("MPBOND_API", bond.file("primary.api"))
+            .env("MPBOND_LINK_FACTS", bond.file("link-facts"))
+            .output();
+        Outcome::from(done.unwrap())
+    };
+    // Without a word on links, as the dispatcher calls it.
+    let none = run(&["wwan0", "up"]);
+    assert_eq!(none.code, 2, "{none:?}");
+    assert_eq!(none.stderr.lines().count(), 1, "{none:?}");
+    let own = "gr%C3%B6%C3%9Fe%205%2F6";
+    assert_eq!(run(&["größe 5/6=wwan0", "helper=wlan0"]).code, 0);
+    assert_eq!(facts(own), [json!(true), json!(true)]);
+    assert_eq!(facts("helper"), [json!(false), json!(false)]);
+    // One that NetworkManager does not know, from the file.
+    std::fs::write(bond.file("link-facts"), "# links\nhelper=usb0\n").unwrap();
+    let from_file = run(&["usb0", "down"]);
+    assert_eq!(from_file.code, 0, "{from_file:?}");
+    until("it is not known", || {
+        facts("helper") == [Value::Null, Value::Null]
+    });
+    let unknown = run(&["another=wlan0"]);
+    assert_ne!(unknown.code, 0, "{unknown:?}");
+}
