@@ -40,7 +40,10 @@ async fn watch(primary: Rc<Primary>) {
         tokio::time::sleep(wait).await;
         last = wait;
     }
-    primary.save_usage();
+    // A process that has taken over keeps it itself.
+    if !*primary.handed_over.borrow() {
+        primary.save_usage();
+    }
     primary.limits.is_watched.set(false);
 }
 
@@ -55,11 +58,10 @@ impl Primary {
     }
 
     fn is_quiet(&self) -> bool {
-        self.handed_over.borrow().to_owned()
-            || !self.drivers().iter().any(|driver| {
-                let quiet = driver.inspect(|session, clock, _| session.quiet_for(clock.now()));
-                quiet < IDLE_LONG && !driver.has_ended()
-            })
+        !self.drivers().iter().any(|driver| {
+            let quiet = driver.inspect(|session, clock, _| session.quiet_for(clock.now()));
+            quiet < IDLE_LONG && !driver.has_ended()
+        })
     }
 
     fn drivers(&self) -> Vec<Driver> {
@@ -73,8 +75,11 @@ impl Primary {
     async fn look_at_limits(&self, after: Duration) -> Duration {
         self.look_at_batteries().await;
         let next = self.count_usage(after);
-        self.apply_limits();
-        match self.flows.has_single() {
+        let has_single = self.flows.has_single();
+        if has_single || self.limits.have_changed() {
+            self.apply_limits();
+        }
+        match has_single {
             true => next.min(self.ask_single_paths()),
             false => next,
         }
@@ -169,7 +174,9 @@ impl Primary {
             }
         }
         self.limits.seen.replace(totals);
-        usage.save(self.clock.now(), &caps, false);
+        if !*self.handed_over.borrow() {
+            usage.save(self.clock.now(), &caps, false);
+        }
         self.limits.reached.replace(reached);
         next
     }
@@ -331,6 +338,7 @@ impl Primary {
 
     /// Has sessions keep to the limits.
     fn apply_limits(&self) {
+        self.limits.applied.replace(self.limits.excluded());
         self.apply_standby();
         self.apply_paths();
     }
@@ -356,12 +364,11 @@ impl Primary {
         }
     }
 
-    /// Keeps what caps have used over a restart. A process that has taken over does it itself.
+    /// Keeps what caps have used over a restart.
     pub(super) fn save_usage(&self) {
-        if !*self.handed_over.borrow() {
-            let (now, caps) = (self.clock.now(), self.caps());
-            self.limits.usage.borrow_mut().save(now, &caps, true);
-        }
+        self.count_usage(FAST);
+        let (now, caps) = (self.clock.now(), self.caps());
+        self.limits.usage.borrow_mut().save(now, &caps, true);
     }
 
     /// Use of the cap of a link.
@@ -369,12 +376,12 @@ impl Primary {
         let policy = self.policy.borrow();
         let cap = policy.as_ref()?.cap(link)?;
         let period = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone)?;
+        let of = Capped::Link(link.to_owned());
+        let mut usage = self.limits.usage.borrow_mut();
+        // A period may have ended since bytes moved.
+        let _ = usage.count(&of, cap, &period, None);
         Some(CapStatus {
-            used_bytes: self
-                .limits
-                .usage
-                .borrow()
-                .used_bytes(&Capped::Link(link.to_owned())),
+            used_bytes: usage.used_bytes(&of),
             bytes: cap.bytes,
             resets: period.next_day.to_string(),
         })

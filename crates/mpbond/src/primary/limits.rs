@@ -1,7 +1,7 @@
 //! State of the limits of links by the policy: caps, budgets of rules, and floors of batteries.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -11,6 +11,15 @@ use mpbond_policy::{Battery, Charge};
 
 use crate::driver::Budget;
 use crate::usage::{InterfaceBytes, Usage};
+
+/// What excludes links for all connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Excluded {
+    /// Links whose caps are used up.
+    used_up: BTreeSet<String>,
+    /// Links whose devices' batteries are below their floors.
+    low: BTreeMap<String, Charge>,
+}
 
 /// State of the limits of links. For use on one thread.
 pub(super) struct Limits {
@@ -26,6 +35,8 @@ pub(super) struct Limits {
     pub(super) batteries: RefCell<HashMap<String, Battery>>,
     /// Levels that helpers have told.
     pub(super) levels: RefCell<HashMap<LinkId, Option<u8>>>,
+    /// What sessions have been told.
+    pub(super) applied: RefCell<Excluded>,
     pub(super) is_watched: Cell<bool>,
 }
 
@@ -40,6 +51,7 @@ impl Limits {
             budgets: RefCell::default(),
             batteries: RefCell::default(),
             levels: RefCell::default(),
+            applied: RefCell::default(),
             is_watched: Cell::default(),
         })
     }
@@ -57,10 +69,27 @@ impl Limits {
             .map_or(Charge::Sufficient, Battery::charge)
     }
 
+    /// What excludes links for all connections now.
+    pub(super) fn excluded(&self) -> Excluded {
+        let batteries = self.batteries.borrow();
+        let charges = batteries
+            .iter()
+            .map(|(link, battery)| (link.clone(), battery.charge()));
+        let low = charges.filter(|(_, charge)| *charge != Charge::Sufficient);
+        Excluded {
+            used_up: self.reached.borrow().clone(),
+            low: low.collect(),
+        }
+    }
+
     /// Whether a link may be excluded for all connections.
     pub(super) fn exclude(&self) -> bool {
-        let is_low = |battery: &Battery| battery.charge() != Charge::Sufficient;
-        !self.reached.borrow().is_empty() || self.batteries.borrow().values().any(is_low)
+        self.excluded() != Excluded::default()
+    }
+
+    /// Whether something else excludes links than when that was applied.
+    pub(super) fn have_changed(&self) -> bool {
+        self.excluded() != *self.applied.borrow()
     }
 
     /// Level that the helper of a link has told.

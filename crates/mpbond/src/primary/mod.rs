@@ -255,7 +255,9 @@ async fn serve(
     if !end_both(before.as_deref(), end_here).await {
         warn!("the process before this one has not ended: its connections lose their address");
     }
-    primary.save_usage();
+    if successor.is_none() {
+        primary.save_usage();
+    }
     if has_api && successor.is_none() {
         // It may have been removed already.
         let _ = std::fs::remove_file(&api_socket);

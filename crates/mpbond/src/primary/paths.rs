@@ -164,7 +164,9 @@ impl Primary {
                 }
                 _ => self.paths_for(ruling, multipath, Some(before)),
             };
-            if let Err(error) = flow.set_paths(paths) {
+            if paths != before
+                && let Err(error) = flow.set_paths(paths)
+            {
                 warn!(%error, "the paths of a connection stay as they were");
             }
         }

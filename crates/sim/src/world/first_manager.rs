@@ -9,9 +9,9 @@ use super::scenario::Scenario;
 pub(super) fn first_manager(scenario: &Scenario) -> Manager {
     let start = Timestamp::ZERO;
     let links = scenario.routes.iter().map(|route| Link {
-        name: route.name.clone(),
         helper: route.helper,
         backup: route.backup,
+        ..Link::path(&route.name)
     });
     let config = Config {
         without_proxy: scenario.without_proxy,
