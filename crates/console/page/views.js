@@ -236,6 +236,7 @@ function devices(frame) {
     const facts = [['Role', 'helper']];
     if (path.pad_ms != null) facts.push(['Pipe-aware delay', milliseconds(path.pad_ms)]);
     facts.push(['Waits there', bytes(path.waiting_bytes)]);
+    if (path.battery_percent != null) facts.push(['Battery', `${path.battery_percent} %`]);
     if (path.error) facts.push(['Problem', path.error]);
     add(`helper ${path.name}`, path.name, path.state, facts);
   }
@@ -257,12 +258,14 @@ function devices(frame) {
     if (!value) return;
     const facts = [['Used', bytes(value.used_bytes)]];
     if (value.month) facts.unshift(['Month', `${value.month} (UTC)`]);
+    if (value.resets) facts.unshift(['Begins anew', value.resets]);
     facts.push(['Limit', value.max_bytes == null ? 'none' : bytes(value.max_bytes)]);
     const ring = value.max_bytes ? value.used_bytes / value.max_bytes : null;
     add(key, title, '', facts, ring);
   };
   gauge('budget', 'Monthly budget', frame.budget);
   gauge('memory', 'Memory of sessions', frame.memory);
+  for (const path of frame.paths) gauge(`cap ${path.name}`, `Cap of ${path.name}`, path.cap);
   each(at('device-cards'), cards, (c) => c.key, makeDevice, (element, card) => {
     const { title, state, facts, ring, arc, ringText } = element.fields;
     put(title, card.title);

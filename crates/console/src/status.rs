@@ -165,6 +165,18 @@ pub(crate) struct Link {
     pub state: String,
     #[serde(deserialize_with = "sentence")]
     pub error: Option<String>,
+    pub cap: Option<Cap>,
+    pub battery_percent: Option<u8>,
+}
+
+/// Use of the cap of a link.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Cap {
+    pub used_bytes: u64,
+    pub bytes: u64,
+    #[serde(deserialize_with = "name")]
+    pub resets: String,
 }
 
 /// A rule of the policy.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::gauge::Gauge;
 use super::paths::{Path, short};
 use super::rates::{OTHERS, Rate, Rates};
 use super::streams::Streams;
@@ -60,6 +61,10 @@ pub(crate) struct PathRow {
     /// Share in the bytes of the last five minutes, from 0 to 1; absent without any bytes, and
     /// before a minute has been seen.
     pub share: Option<f64>,
+    /// Use of its cap, if it has one.
+    pub cap: Option<Gauge>,
+    /// Level of a helper's battery in percent, if the helper tells it.
+    pub battery_percent: Option<u8>,
 }
 
 /// A session.
@@ -79,16 +84,6 @@ pub(crate) struct RuleRow {
     pub flows_total: u64,
 }
 
-/// Something that is used up.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Gauge {
-    /// Of a budget: the calendar month.
-    pub month: Option<String>,
-    pub used_bytes: u64,
-    /// None: without a limit.
-    pub max_bytes: Option<u64>,
-}
-
 impl Frame {
     pub(super) fn of(
         t: f64,
@@ -101,11 +96,13 @@ impl Frame {
         let rows: Vec<_> = paths.iter().map(|path| row(path, rates, shares)).collect();
         let budget = status.budget.as_ref().map(|b| Gauge {
             month: Some(b.month.clone()),
+            resets: None,
             used_bytes: b.used_bytes,
             max_bytes: b.max_bytes,
         });
         let memory = status.memory.as_ref().map(|m| Gauge {
             month: None,
+            resets: None,
             used_bytes: m.used_bytes,
             max_bytes: Some(m.most_bytes),
         });
@@ -169,5 +166,7 @@ fn row(path: &Path, rates: &Rates, shares: &[f64]) -> PathRow {
         down_bytes: path.bytes.map(|b| b.down),
         up_bytes: path.bytes.map(|b| b.up),
         share,
+        cap: path.cap.clone(),
+        battery_percent: path.battery_percent,
     }
 }

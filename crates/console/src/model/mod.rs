@@ -4,6 +4,7 @@
 
 mod events;
 mod frame;
+mod gauge;
 mod paths;
 mod rates;
 mod streams;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::gauge::Gauge;
 use crate::status::{Session, Status, Subflow};
 
 /// Characters of a device id that tell it from others for people: its first group.
@@ -29,6 +30,10 @@ pub(crate) struct Path {
     pub waiting_bytes: u64,
     /// Since the daemon started; absent where it does not count.
     pub bytes: Option<Bytes>,
+    /// Of a primary's path: the use of its cap, if it has one.
+    pub cap: Option<Gauge>,
+    /// Of a helper that has told it.
+    pub battery_percent: Option<u8>,
 }
 
 /// A pair of counters.
@@ -95,6 +100,13 @@ fn of_primary(status: &Status) -> Vec<Path> {
             kind: link.kind.clone(),
             state: link.state.clone(),
             error: link.error.clone(),
+            cap: link.cap.as_ref().map(|cap| Gauge {
+                month: None,
+                resets: Some(cap.resets.clone()),
+                used_bytes: cap.used_bytes,
+                max_bytes: Some(cap.bytes),
+            }),
+            battery_percent: link.battery_percent,
             ..Path::default()
         });
     }

@@ -254,20 +254,24 @@ fn table<'a>(head: &[&'a str], widths: &[Constraint], rows: Vec<Row<'a>>) -> Tab
 /// Limits, notes and the last events, as far as there is room.
 fn last_lines(frame: &Frame, model: &Model, t: f64) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    for (name, gauge) in [("budget", &frame.budget), ("memory", &frame.memory)] {
-        if let Some(gauge) = gauge {
-            let of = gauge
-                .max_bytes
-                .map_or_else(String::new, |m| format!(" of {}", bytes(m)));
-            let month = gauge
-                .month
-                .as_ref()
-                .map_or_else(String::new, |m| format!(" in {m}"));
-            lines.push(Line::raw(format!(
-                "{name}: {}{of}{month}",
-                bytes(gauge.used_bytes)
-            )));
-        }
+    let of_daemon = [("budget", &frame.budget), ("memory", &frame.memory)];
+    let of_daemon = of_daemon.map(|(name, gauge)| (name.to_owned(), gauge));
+    let caps = frame
+        .paths
+        .iter()
+        .map(|path| (format!("cap of {}", path.name), &path.cap));
+    for (name, gauge) in of_daemon.into_iter().chain(caps) {
+        let Some(gauge) = gauge else { continue };
+        let of = gauge
+            .max_bytes
+            .map_or_else(String::new, |m| format!(" of {}", bytes(m)));
+        let when = match (&gauge.month, &gauge.resets) {
+            (Some(month), _) => format!(" in {month}"),
+            (None, Some(day)) => format!(" until {day}"),
+            (None, None) => String::new(),
+        };
+        let used = bytes(gauge.used_bytes);
+        lines.push(Line::raw(format!("{name}: {used}{of}{when}")));
     }
     if !frame.needs_restart.is_empty() {
         let keys = frame.needs_restart.join(", ");

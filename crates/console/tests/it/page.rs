@@ -274,6 +274,45 @@ fn the_address_of_another_start_is_opened_in_the_same_tab() {
 }
 
 #[test]
+fn caps_are_rings_and_helpers_show_their_batteries() {
+    const NAME: &str = "<b>phone</b>";
+    let daemon = Daemon::start(|t| {
+        let mut value = primary(
+            t,
+            &[
+                ("wifi", "path", "up", 1e6 * t, 0.0),
+                (NAME, "helper", "up", 9.0, 0.0),
+            ],
+        );
+        value["links"][1]["cap"] =
+            json!({ "used_bytes": 15e8 as u64, "bytes": 2e9 as u64, "resets": "2026-12-17" });
+        value["links"][1]["battery_percent"] = json!(41);
+        value
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.querySelector('.ring:not([hidden])')");
+    let ring = "document.querySelector('.ring:not([hidden])')";
+    assert_eq!(page.eval(&format!("{ring}.dataset.tone")), "doubtful");
+    assert_eq!(
+        page.eval(&format!("{ring}.getAttribute('aria-label')")),
+        "75 % used"
+    );
+    let card = page.eval(&format!("{ring}.closest('li').textContent"));
+    let card = card.as_str().unwrap().to_owned();
+    assert!(card.starts_with(&format!("Cap of {NAME}")), "{card}");
+    assert!(
+        card.contains("2026-12-17") && card.contains("2.00 GB"),
+        "{card}"
+    );
+    let cards = text(&mut page, "#device-cards");
+    assert!(cards.contains("Battery41 %"), "{cards}");
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
 fn a_helper_and_a_proxy_have_pages_of_their_own() {
     let daemon = Daemon::start(|t| {
         json!({

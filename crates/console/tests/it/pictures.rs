@@ -143,6 +143,9 @@ fn status(t: f64) -> Value {
         { "name": "backups wait for wifi", "line": 9, "flows_total": 3 },
         { "name": "video", "line": 15, "flows_total": 41 },
     ]);
+    status["links"][1]["battery_percent"] = 64.into();
+    status["links"][1]["cap"] = json!({ "used_bytes": 16_400_000_000_u64, "bytes": 20_000_000_000_u64, "resets": "2026-12-17" });
+    status["links"][2]["battery_percent"] = 91.into();
     status["default_flows_total"] = 88.into();
     status["notes"] =
         json!(["the proxy has no route for IPv6: connections to such addresses are refused"]);
