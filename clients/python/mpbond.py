@@ -80,6 +80,15 @@ class Client:
                 return
             after = answer["next"]
 
+    def stream(self, stream):
+        """An open connection, by its id or the address of the application's socket."""
+        return self._json("GET", "/v1/streams/" + urllib.parse.quote(str(stream), safe=""))
+
+    def set_class(self, stream, name):
+        """Sets the class of an open connection. Returns the connection."""
+        resource = "/v1/streams/" + urllib.parse.quote(str(stream), safe="")
+        return self._json("PATCH", resource, {"class": name})
+
     def links(self):
         """Paths and helpers."""
         return self._json("GET", "/v1/links")["links"]

@@ -50,6 +50,7 @@ export interface Stream {
   id: number;
   session: string;
   stream: number;
+  client: string;
   destination: string;
   class: string;
   rule: string | null;
@@ -95,6 +96,11 @@ export class Client {
   constructor(path?: string, timeoutMs?: number);
   status(): Promise<Record<string, unknown>>;
   streams(page?: number): AsyncGenerator<Stream>;
+  stream(id: number | string): Promise<Stream>;
+  setClass(
+    id: number | string,
+    streamClass: "realtime" | "interactive" | "bulk" | "background",
+  ): Promise<Stream>;
   links(): Promise<Link[]>;
   link(name: string): Promise<Link>;
   setMode(name: string, mode: Mode): Promise<Link>;

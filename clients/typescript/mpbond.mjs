@@ -91,6 +91,16 @@ export class Client {
     }
   }
 
+  /** An open connection, by its id or the address of the application's socket. */
+  stream(id) {
+    return this.#json("GET", `/v1/streams/${encodeURIComponent(id)}`);
+  }
+
+  /** Sets the class of an open connection. Returns the connection. */
+  setClass(id, streamClass) {
+    return this.#json("PATCH", `/v1/streams/${encodeURIComponent(id)}`, { class: streamClass });
+  }
+
   /** Paths and helpers. */
   async links() {
     return (await this.#json("GET", "/v1/links")).links;

@@ -14,6 +14,25 @@ pub(crate) enum Rights {
     Change,
 }
 
+/// A program at a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// What it may do.
+    pub(crate) rights: Rights,
+    /// Its user; `None` where the kernel does not tell.
+    pub(crate) user: Option<u32>,
+}
+
+impl Caller {
+    /// The program that has made this connection.
+    pub(crate) fn of(client: &UnixStream) -> Self {
+        Self {
+            rights: Rights::of(client),
+            user: client.peer_cred().ok().map(|who| who.uid()),
+        }
+    }
+}
+
 impl Rights {
     /// Those of the process that has made this connection.
     pub(crate) fn of(client: &UnixStream) -> Self {

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::Failure;
 use crate::http::{self, Answering};
-use crate::rights::Rights;
+use crate::rights::{Caller, Rights};
 use crate::socket_file;
 use crate::upgrade::Listeners;
 
@@ -54,7 +54,7 @@ pub(crate) fn listen(own: &mut Listeners, path: &Path) -> Option<UnixListener> {
 /// Answers clients' requests.
 pub(crate) async fn serve(
     listener: UnixListener,
-    answers: impl Fn(Rights, Request<Incoming>) -> Answering + 'static,
+    answers: impl Fn(Caller, Request<Incoming>) -> Answering + 'static,
 ) {
     let answers = Rc::new(answers);
     // In tasks, which end with this one.
@@ -72,8 +72,8 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let rights = Rights::of(&client);
-        let most = match rights {
+        let caller = Caller::of(&client);
+        let most = match caller.rights {
             Rights::Status => MAX_STRANGERS,
             Rights::Read | Rights::Change => MAX_CLIENTS,
         };
@@ -87,7 +87,7 @@ pub(crate) async fn serve(
                 let error = "requests of web pages (Origin, Referer) are refused";
                 Failure::new(StatusCode::FORBIDDEN, error).answer()
             }),
-            false => answers(rights, request),
+            false => answers(caller, request),
         });
         let served: Pin<Box<dyn Future<Output = ()>>> = Box::pin(served);
         clients.spawn_local(served);

@@ -35,6 +35,9 @@ pub trait AppSocket: AsyncRead + AsyncWrite + Unpin {
     fn class(&mut self, _now: Timestamp) -> Option<StreamClass> {
         None
     }
+
+    /// Its class is looked at no more: it was set otherwise.
+    fn fix_class(&mut self) {}
 }
 
 /// A plain TCP connection: an origin, at a proxy.
@@ -224,6 +227,10 @@ impl AppSocket for Client {
 
     fn class(&mut self, now: Timestamp) -> Option<StreamClass> {
         self.class.as_mut()?.moved(now, self.answered)
+    }
+
+    fn fix_class(&mut self) {
+        self.class = None;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use mpbond_session::{PathSet, StreamId, SubflowId, TreatmentError};
+use mpbond_session::{PathSet, StreamClass, StreamId, SubflowId, TreatmentError};
 
 use super::{Driver, Inner};
 
@@ -24,6 +24,20 @@ impl Driver {
 }
 
 impl Handle {
+    /// Primary: changes the class of a stream, which the marks of its application's traffic change
+    /// no more.
+    pub fn set_class(&self, stream: StreamId, class: StreamClass) {
+        if let Some(shared) = self.0.upgrade() {
+            Driver { shared }.with(|inner| {
+                inner.session.set_class(stream, class);
+                let io = inner.streams.get_mut(&stream);
+                if let Some(socket) = io.and_then(|io| io.socket.as_mut()) {
+                    socket.fix_class();
+                }
+            });
+        }
+    }
+
     /// The paths that may carry a stream, while it is open.
     pub fn paths_of(&self, stream: StreamId) -> Option<PathSet> {
         self.0.upgrade()?.borrow().session.paths_of(stream)

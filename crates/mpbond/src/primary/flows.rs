@@ -3,10 +3,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
-use mpbond_policy::Multipath;
-use mpbond_session::{PathSet, StreamId, TreatmentError};
+use mpbond_policy::{Multipath, Origin};
+use mpbond_session::{PathSet, StreamClass, StreamId, TreatmentError};
 
 use super::clients::ClientPlace;
 use super::identity::Identity;
@@ -41,6 +42,20 @@ impl Flow {
     /// Name of the rule that has selected it, if one has.
     pub(super) fn rule(&self) -> Option<&str> {
         self.carried.as_ref()?.ruling.rule_name()
+    }
+
+    /// Name of the rule that sets its class, if one does.
+    pub(super) fn class_rule(&self) -> Option<&str> {
+        let ruling = &self.carried.as_ref()?.ruling;
+        let (_, origin) = ruling.class(None);
+        ruling.rule_name().filter(|_| origin == Origin::Rule)
+    }
+
+    /// Changes its class; its program's DSCP changes it no more.
+    pub(super) fn set_class(&self, class: StreamClass) {
+        if let Some(carried) = &self.carried {
+            carried.session.set_class(carried.stream, class);
+        }
     }
 }
 
@@ -136,6 +151,22 @@ impl Flows {
             .values()
             .filter_map(|flow| flow.carried.as_ref());
         carried.any(|carried| carried.multipath != Multipath::Aggregate)
+    }
+
+    /// The connection with this number, if it is carried.
+    pub(super) fn get(&self, number: u64) -> Option<Flow> {
+        let table = self.0.borrow();
+        let flow = table.flows.get(&number)?;
+        flow.carried.is_some().then(|| flow.clone())
+    }
+
+    /// The connection that is carried of a client's socket with this address.
+    pub(super) fn of_client(&self, client: SocketAddr) -> Option<(u64, Flow)> {
+        let table = self.0.borrow();
+        let is_it = |flow: &Flow| flow.carried.is_some() && flow.identity.ends().client == client;
+        let mut flows = table.flows.iter();
+        let (number, flow) = flows.find(|(_, flow)| is_it(flow))?;
+        Some((*number, flow.clone()))
     }
 
     /// Up to `limit` connections that are carried, with numbers after this one.

@@ -203,7 +203,7 @@ async fn serve(
     });
     let api = api_listener.map(|listener| {
         let api = Resources::new(&primary, &reloader, snapshot);
-        let answers = move |rights, request| Rc::clone(&api).answer(rights, request);
+        let answers = move |caller, request| Rc::clone(&api).answer(caller, request);
         crate::task::spawn_local(api::serve(listener, answers)).abort_handle()
     });
     let successor = tokio::select! {

@@ -3,12 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use mpbond_testing::Need;
+use serde_json::Value;
 
 use crate::api::{Answer, ask, ask_with, connect, got};
-use crate::daemons::{Bond, Ways, until};
+use crate::daemons::{Bond, Ways, origin, until};
 
 /// A user and group with no rights (Debian: nobody).
 const NOBODY: u32 = 65_534;
@@ -45,6 +46,9 @@ fn wrong_requests_have_one_error_and_change_nothing() {
         ("GET /v1/streams?app=x", "", 400, "unknown key in the query"),
         ("GET /v1/status?x=1", "", 400, "unknown key in the query"),
         ("GET /v1/events?since=9", "", 410, "the last event is 0"),
+        ("GET /v1/streams/1", "", 404, "no open connection"),
+        ("GET /v1/streams/127.0.0.1:1", "", 404, "no open connection"),
+        ("PATCH /v1/streams/x", "{}", 404, "no open connection"),
         ("PATCH /v1/links/own", "{", 422, "EOF"),
         ("PATCH /v1/links/own", "{}", 422, "no change: mode, metered"),
         (
@@ -236,6 +240,7 @@ fn another_user_reads_the_status_without_destinations_and_nothing_else() {
     );
     for args in [
         &["http://mpbond/v1/streams"][..],
+        &["http://mpbond/v1/streams/1"],
         &["http://mpbond/v1/events"],
         &["http://mpbond/v1/policy"],
         &["http://mpbond/v1/links"],
@@ -271,4 +276,96 @@ fn a_daemon_without_a_place_for_its_api_works() {
     let kept = std::fs::read(bond.file("primary.api")).unwrap();
     assert_eq!(kept, b"a file of somebody");
     assert!(UnixStream::connect(bond.file("primary.api")).is_err());
+}
+
+/// A program that ends with its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Another user's program makes a connection, and changes its class by the address of its socket.
+#[test]
+fn a_user_changes_the_class_of_connections_of_his_own_only() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    if !nix::unistd::geteuid().is_root() {
+        return Need::Root.is_missing("only root can act as another user");
+    }
+    // Others reach the socket.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bond.folder.path(), mode).unwrap();
+    let _daemons = ["proxy", "primary"].map(|role| bond.start(role));
+    bond.joined(1);
+    let ours = bond.connect(origin).unwrap();
+    let (socks5, port) = (bond.socks5.port(), origin.port());
+    let handshake = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{socks5}; printf '\\5\\1\\0' >&3; head -c 2 <&3 >/dev/null; \
+         printf '\\5\\1\\0\\1\\177\\0\\0\\1\\x{:02x}\\x{:02x}' >&3; read -r line",
+        port >> 8,
+        port & 255
+    );
+    let program = Command::new("bash")
+        .args(["-c", &handshake])
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .stdin(std::process::Stdio::piped())
+        .spawn();
+    let _program = Killed(program.unwrap());
+    let clients = || {
+        let page = got(&bond, "GET /v1/streams", "");
+        let streams = page["streams"].as_array().unwrap().clone();
+        let client = |s: &Value| s["client"].as_str().unwrap().to_owned();
+        streams.iter().map(client).collect::<Vec<_>>()
+    };
+    until("both are carried", || clients().len() == 2);
+    let own = ours.local_addr().unwrap().to_string();
+    let theirs = clients().into_iter().find(|client| *client != own).unwrap();
+    let as_nobody = |client: &str, class: &str| {
+        let out = Command::new("curl")
+            .args(["-sS", "-i", "-X", "PATCH", "-d"])
+            .arg(format!("{{\"class\": \"{class}\"}}"))
+            .arg("--unix-socket")
+            .arg(bond.file("primary.api"))
+            .arg(format!("http://mpbond/v1/streams/{client}"))
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .output();
+        Answer::of(&String::from_utf8(out.ok()?.stdout).unwrap())
+    };
+    let Some(done) = as_nobody(&theirs, "background") else {
+        return Need::Curl.is_missing("curl is not there, or other users may not run it");
+    };
+    assert_eq!(
+        (done.code, &done.json()["class"]),
+        (200, &"background".into())
+    );
+    let classes = || {
+        bond.status("proxy").unwrap().sessions[0]
+            .streams_by_class
+            .clone()
+    };
+    until("the proxy knows it", || {
+        classes().get("background") == Some(&1)
+    });
+    assert_eq!(as_nobody(&own, "background").unwrap().code, 403);
+    assert_eq!(as_nobody("127.0.0.1:1", "background").unwrap().code, 403);
+    assert_eq!(as_nobody(&theirs, "fast").unwrap().code, 422);
+    // A rule's class wins.
+    let rule = "[policy]\ndefault = { class = \"bulk\" }\n[[rule]]\nname = \"r\"\nip = \"127.0.0.0/8\"\n\
+                set = { class = \"interactive\" }\n";
+    let put = ask_with(&bond, "PUT /v1/policy", "If-Match: *\r\n", rule);
+    assert_eq!(put.code, 200, "{put:?}");
+    let ruled = bond.connect(origin).unwrap().local_addr().unwrap();
+    until("it is carried", || clients().contains(&ruled.to_string()));
+    let refused = ask(
+        &bond,
+        &format!("PATCH /v1/streams/{ruled}"),
+        "{\"class\": \"bulk\"}",
+    );
+    assert_eq!(refused.code, 409, "{refused:?}");
 }

@@ -131,6 +131,12 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
     let page = got(&bond, "GET /v1/streams?limit=1", "");
     assert!(page["next"].is_u64());
     check(all, "Streams", &page);
+    let id = &page["streams"][0]["id"];
+    check(
+        all,
+        "Stream",
+        &got(&bond, &format!("GET /v1/streams/{id}"), ""),
+    );
     check(all, "Links", &got(&bond, "GET /v1/links", ""));
     check(
         all,
@@ -179,7 +185,9 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
     }
 
     for (path, methods) in document["paths"].as_object().unwrap() {
-        let path = path.replace("{name}", "own");
+        let path = path
+            .replace("{name}", "own")
+            .replace("{id}", &id.to_string());
         for method in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
             let is_there = methods[method.to_lowercase()].is_object();
             // The events have no end.
@@ -234,6 +242,9 @@ right = wrong.replace("0", "25")
 new = client.put_policy(right, tag)
 assert client.policy() == (right, new)
 assert client.explain(port=25)["action"] == "refuse"
+own = next(client.streams())
+assert client.set_class(own["client"], "interactive")["class"] == "interactive"
+assert client.stream(own["id"])["class"] == "interactive"
 assert client.set_facts("own", metered=True, roaming=None)["metered"] is True
 assert client.set_mode("own", "off")["mode"] == "off"
 assert client.link("own")["state"] == "off"
@@ -279,6 +290,9 @@ const right = wrong.replace("0", "25");
 const after = await client.putPolicy(right, tag);
 assert.deepEqual(await client.policy(), { text: right, tag: after });
 assert.equal((await client.explain({ port: 25 })).action, "refuse");
+const { value: own } = await client.streams().next();
+assert.equal((await client.setClass(own.client, "realtime")).class, "realtime");
+assert.equal((await client.stream(own.id)).class, "realtime");
 assert.equal((await client.setFacts("own", { metered: true, roaming: null })).metered, true);
 assert.equal((await client.setMode("own", "off")).mode, "off");
 assert.equal((await client.link("own")).state, "off");

@@ -20,7 +20,7 @@ use crate::api::{Failure, Query, percent_decoded, text_of};
 use crate::config::PrimaryConfig;
 use crate::http::{Answer, Answering};
 use crate::reload::Reloader;
-use crate::rights::Rights;
+use crate::rights::{Caller, Rights};
 use crate::status::Status;
 
 /// The resources of a primary.
@@ -37,6 +37,7 @@ pub(super) struct Resources {
 enum Resource {
     Status,
     Streams,
+    Stream(String),
     Policy,
     PolicyCheck,
     Explain,
@@ -56,7 +57,11 @@ impl Resource {
             "explain" => Self::Explain,
             "links" => Self::Links,
             "events" => Self::Events,
-            other => Self::Link(percent_decoded(other.strip_prefix("links/")?)?),
+            other => match other.split_once('/')? {
+                ("links", name) => Self::Link(percent_decoded(name)?),
+                ("streams", id) => Self::Stream(percent_decoded(id)?),
+                _ => return None,
+            },
         })
     }
 
@@ -65,13 +70,15 @@ impl Resource {
             Self::Status | Self::Streams | Self::Links | Self::Events => &[Method::GET],
             Self::Policy => &[Method::GET, Method::PUT],
             Self::PolicyCheck | Self::Explain => &[Method::POST],
-            Self::Link(_) => &[Method::GET, Method::PATCH],
+            Self::Link(_) | Self::Stream(_) => &[Method::GET, Method::PATCH],
         }
     }
 
-    /// The rights that a request needs. A POST has no effect on the daemon.
+    /// The rights that a request needs. A POST has no effect on the daemon. Whose stream it is shows
+    /// only when that is found.
     fn needs(&self, method: &Method) -> Rights {
         match (self, *method == Method::PUT || *method == Method::PATCH) {
+            (Self::Stream(_), _) => Rights::Status,
             (_, true) => Rights::Change,
             (Self::Status, false) => Rights::Status,
             (_, false) => Rights::Read,
@@ -93,19 +100,20 @@ impl Resources {
         })
     }
 
-    /// The answer to a request of a client with these rights.
-    pub(super) fn answer(self: Rc<Self>, rights: Rights, request: Request<Incoming>) -> Answering {
+    /// The answer to a request of this program.
+    pub(super) fn answer(self: Rc<Self>, caller: Caller, request: Request<Incoming>) -> Answering {
         Box::pin(async move {
-            let answered = self.answered(rights, request).await;
+            let answered = self.answered(caller, request).await;
             answered.unwrap_or_else(|failure| failure.answer())
         })
     }
 
     async fn answered(
         &self,
-        rights: Rights,
+        caller: Caller,
         request: Request<Incoming>,
     ) -> Result<Response<Answer>, Failure> {
+        let rights = caller.rights;
         let (head, body) = request.into_parts();
         let Some(resource) = Resource::at(head.uri.path()) else {
             let error = "there is no such resource";
@@ -135,6 +143,8 @@ impl Resources {
         match resource {
             Resource::Status => self.status_for(rights),
             Resource::Links => self.links(),
+            Resource::Stream(id) if is_get => self.one_stream(caller, &id).await,
+            Resource::Stream(id) => self.change_stream(caller, &id, &text_of(body).await?).await,
             Resource::Link(name) if is_get => self.link(&name),
             Resource::Link(name) => self.change_link(&name, &text_of(body).await?),
             Resource::Policy if is_get => Ok(self.policy()),
@@ -166,6 +176,7 @@ mod tests {
         match resource {
             Resource::Status => "/v1/status",
             Resource::Streams => "/v1/streams",
+            Resource::Stream(_) => "/v1/streams/{id}",
             Resource::Policy => "/v1/policy",
             Resource::PolicyCheck => "/v1/policy:check",
             Resource::Explain => "/v1/explain",
@@ -180,6 +191,7 @@ mod tests {
         let all = [
             Resource::Status,
             Resource::Streams,
+            Resource::Stream(String::new()),
             Resource::Policy,
             Resource::PolicyCheck,
             Resource::Explain,
@@ -205,6 +217,8 @@ mod tests {
         assert_eq!(needs("/v1/status", Method::GET), Rights::Status);
         assert_eq!(needs("/v1/policy", Method::PUT), Rights::Change);
         assert_eq!(needs("/v1/links/a", Method::PATCH), Rights::Change);
+        // Whose stream it is decides.
+        assert_eq!(needs("/v1/streams/1", Method::PATCH), Rights::Status);
         for (path, method) in [
             ("/v1/streams", Method::GET),
             ("/v1/policy", Method::GET),

@@ -1,17 +1,20 @@
 //! `/v1/streams`: applications' connections that sessions carry now.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use hyper::{Response, StatusCode};
-use mpbond_policy::FactLine;
-use serde::Serialize;
+use mpbond_policy::{Class, FactLine};
+use serde::{Deserialize, Serialize};
 
+use super::super::classes;
 use super::super::flows::Flow;
 use super::Resources;
-use crate::api::{Failure, Query, json};
+use crate::api::{Failure, Query, json, value_of};
 use crate::driver::Driver;
 use crate::http::Answer;
 use crate::policy::program;
+use crate::rights::{Caller, Rights};
 use crate::status::{ShareStatus, TransferStatus};
 
 /// Number of streams in an answer, unless the request names one; and the most of them: the kernel
@@ -32,6 +35,8 @@ struct StreamBody {
     id: u64,
     session: String,
     stream: u64,
+    /// The application's own end of its connection.
+    client: SocketAddr,
     destination: String,
     class: String,
     rule: Option<String>,
@@ -61,7 +66,73 @@ impl From<ShareStatus> for Share {
     }
 }
 
+/// What an application asks for its connection.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    class: Class,
+}
+
 impl Resources {
+    /// A connection by its number, or by the address of the application's socket.
+    fn find(&self, id: &str) -> Result<(u64, Flow), Failure> {
+        let flows = &self.primary.flows;
+        let found = match (id.parse::<u64>(), id.parse::<SocketAddr>()) {
+            (Ok(number), _) => flows.get(number).map(|flow| (number, flow)),
+            (_, Ok(client)) => flows.of_client(client),
+            _ => None,
+        };
+        let unknown = "no open connection has this number or address";
+        found.ok_or_else(|| Failure::new(StatusCode::NOT_FOUND, unknown))
+    }
+
+    /// The connection, if the caller may read everything, or its user has made it.
+    fn owned(&self, caller: Caller, id: &str, needs: Rights) -> Result<(u64, Flow), Failure> {
+        let found = self.find(id);
+        let owner = found
+            .as_ref()
+            .ok()
+            .and_then(|(_, flow)| flow.identity.owner());
+        let is_own = owner.is_some_and(|owner| Some(owner.uid) == caller.user);
+        if !is_own && caller.rights < needs {
+            let error = "only the user who has made this connection may do this";
+            return Err(Failure::new(StatusCode::FORBIDDEN, error));
+        }
+        found
+    }
+
+    pub(super) async fn one_stream(
+        &self,
+        caller: Caller,
+        id: &str,
+    ) -> Result<Response<Answer>, Failure> {
+        let (number, flow) = self.owned(caller, id, Rights::Read)?;
+        let mut open = self.open();
+        let transfer = open
+            .iter_mut()
+            .find_map(|(driver, transfers)| transfers.remove(&flow.stream_of(driver)?.0));
+        let gone = || Failure::new(StatusCode::NOT_FOUND, "this connection is not carried now");
+        let body = self.stream(number, &flow, transfer.ok_or_else(gone)?).await;
+        Ok(json(StatusCode::OK, &body))
+    }
+
+    /// Changes the class of a connection, unless its rule sets it.
+    pub(super) async fn change_stream(
+        &self,
+        caller: Caller,
+        id: &str,
+        change: &str,
+    ) -> Result<Response<Answer>, Failure> {
+        let (_, flow) = self.owned(caller, id, Rights::Change)?;
+        let Change { class } = value_of(change)?;
+        if let Some(rule) = flow.class_rule() {
+            let error = format!("the rule {rule:?} sets the class of this connection");
+            return Err(Failure::new(StatusCode::CONFLICT, error));
+        }
+        flow.set_class(classes::stream(class));
+        self.one_stream(caller, id).await
+    }
+
     pub(super) async fn streams(&self, query: &Query<'_>) -> Result<Response<Answer>, Failure> {
         let [after, limit] = query.numbers(["after", "limit"])?;
         let limit = limit.unwrap_or(PAGE);
@@ -112,6 +183,7 @@ impl Resources {
             id,
             session: transfer.session,
             stream: transfer.stream,
+            client: flow.identity.ends().client,
             destination: transfer.destination,
             class: transfer.class,
             rule: flow.rule().map(str::to_owned),
