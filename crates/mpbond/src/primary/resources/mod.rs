@@ -74,8 +74,8 @@ impl Resource {
         }
     }
 
-    /// The rights that a request needs. A POST has no effect on the daemon. Whose stream it is shows
-    /// only when that is found.
+    /// The rights that a request needs. A POST has no effect on the daemon. Whose stream it is
+    /// shows only when that is found.
     fn needs(&self, method: &Method) -> Rights {
         match (self, *method == Method::PUT || *method == Method::PATCH) {
             (Self::Stream(_), _) => Rights::Status,
