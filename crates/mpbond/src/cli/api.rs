@@ -6,11 +6,22 @@ use std::path::{Path, PathBuf};
 
 use mpbond::api;
 use mpbond::config::{ConfigError, Role, config_file, status_sockets};
+use mpbond_command::Failure;
+use serde::Deserialize;
 
 use super::socket::socket_of;
 
 /// Maximum length of a line: names and reasons are shorter.
 pub(super) const MAX_LINE_BYTES: u64 = 64 << 10;
+
+/// Maximum size of an answer: 2,048 rules with names of 100 octets, or as many connections.
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
+
+/// A refusal of the API.
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+}
 
 /// An answer: its status, and its body as it comes.
 pub(super) struct Answer {
@@ -60,6 +71,48 @@ pub(super) fn ask(socket: &Path, request: &str, more: &str, body: &str) -> io::R
     let status = line(&mut body)?.ok_or(ErrorKind::UnexpectedEof)?;
     while line(&mut body)?.is_some_and(|line| !line.is_empty()) {}
     Ok(Answer { status, body })
+}
+
+/// The text of the answer of the first of these sockets at which a primary answers.
+///
+/// # Errors
+/// None answers, or it refuses.
+pub(super) fn ask_first(
+    sockets: &[PathBuf],
+    request: &str,
+    more: &str,
+    body: &str,
+) -> Result<String, Failure> {
+    let mut failure = "no socket of a primary is known".to_owned();
+    for socket in sockets {
+        match whole(socket, request, more, body) {
+            Ok(Ok(text)) => return Ok(text),
+            Ok(Err(refusal)) => return Err(Failure::run(refusal)),
+            Err(e) => failure = format!("{}: {e}", socket.display()),
+        }
+    }
+    let advice = "is `mpbond primary` running?";
+    Err(Failure::run(format_args!("{failure}; {advice}")))
+}
+
+/// The text of an answer, or the reason of a refusal.
+fn whole(
+    socket: &Path,
+    request: &str,
+    more: &str,
+    body: &str,
+) -> io::Result<Result<String, String>> {
+    let answer = ask(socket, request, more, body)?;
+    let is_granted = answer.code() == "200";
+    let mut text = String::new();
+    answer
+        .body
+        .take(MAX_ANSWER_BYTES)
+        .read_to_string(&mut text)?;
+    Ok(match is_granted {
+        true => Ok(text),
+        false => Err(serde_json::from_str::<Refusal>(&text).map_or(text, |r| r.error)),
+    })
 }
 
 /// A line without its end; `None` at the end of the stream.

@@ -1,23 +1,19 @@
 //! `mpbond explain`.
 
-use std::io::{self, Read as _};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use mpbond_command::{Failure, print};
 use mpbond_net::Endpoint;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::api;
 use super::endpoint::endpoint;
 
 /// Port of a destination that has none.
 const PORT: u16 = 443;
-
-/// Maximum size of an answer: 2,048 rules with names of 100 octets.
-const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// Explain how the policy of a running primary would treat a connection.
 ///
@@ -85,12 +81,6 @@ struct Question<'a> {
     source: Option<IpAddr>,
 }
 
-/// A refusal of the API.
-#[derive(Deserialize)]
-struct Refusal {
-    error: String,
-}
-
 impl ExplainArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let sockets = api::sockets(self.config.clone()).map_err(Failure::input)?;
@@ -99,19 +89,14 @@ impl ExplainArgs {
             true => "application/json",
             false => "text/plain",
         };
-        let mut failure = "no socket of a primary is known".to_owned();
-        for socket in &sockets {
-            match explanation(socket, accept, &question) {
-                Ok(Ok(text)) => {
-                    print(&text)?;
-                    return Ok(ExitCode::SUCCESS);
-                }
-                Ok(Err(refusal)) => return Err(Failure::run(refusal)),
-                Err(e) => failure = format!("{}: {e}", socket.display()),
-            }
-        }
-        let advice = "is `mpbond primary` running?";
-        Err(Failure::run(format_args!("{failure}; {advice}")))
+        let accept = format!("Accept: {accept}\r\n");
+        print(&api::ask_first(
+            &sockets,
+            "POST /v1/explain",
+            &accept,
+            &question,
+        )?)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn question(&self) -> Question<'_> {
@@ -130,22 +115,6 @@ impl ExplainArgs {
             source: self.source,
         }
     }
-}
-
-/// The text of an explanation, or the reason for which a primary gives none.
-fn explanation(socket: &Path, accept: &str, question: &str) -> io::Result<Result<String, String>> {
-    let accept = format!("Accept: {accept}\r\n");
-    let answer = api::ask(socket, "POST /v1/explain", &accept, question)?;
-    let explained = answer.code() == "200";
-    let mut text = String::new();
-    answer
-        .body
-        .take(MAX_ANSWER_BYTES)
-        .read_to_string(&mut text)?;
-    Ok(match explained {
-        true => Ok(text),
-        false => Err(serde_json::from_str::<Refusal>(&text).map_or(text, |r| r.error)),
-    })
 }
 
 #[cfg(test)]

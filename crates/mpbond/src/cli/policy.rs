@@ -1,11 +1,15 @@
 //! `mpbond policy`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use mpbond::config::{PolicySource, PrimaryConfig};
 use mpbond_command::{Failure, print};
+use serde::Deserialize;
+
+use super::api;
 
 /// Check the rules for new connections.
 ///
@@ -33,8 +37,9 @@ enum PolicyCommand {
 Examples:
   mpbond policy check policy.toml
   mpbond policy check policy.toml --config /etc/mpbond/primary.toml
+  mpbond policy check policy.toml --dry-run
 
-Exit code 0 when a primary would apply the policy, 2 when it is wrong.")]
+Exit codes: 0 a primary would apply it, 1 no primary answers (--dry-run), 2 it is wrong.")]
 struct CheckArgs {
     /// The policy.
     file: PathBuf,
@@ -42,6 +47,69 @@ struct CheckArgs {
     /// not checked, nor is its kill switch.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Also ask the primary that runs which of its open connections the policy would treat
+    /// otherwise. Nothing is changed.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Open connections that the policy would treat otherwise (docs/api.md).
+#[derive(Deserialize)]
+struct Compared {
+    streams: Vec<Difference>,
+    looked_at: usize,
+}
+
+#[derive(Deserialize)]
+struct Difference {
+    client: String,
+    destination: String,
+    before: Outcome,
+    after: Outcome,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    action: String,
+    rule: Option<String>,
+    class: Option<String>,
+    links: Vec<String>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.action.as_str() {
+            "carry" => {
+                let class = self.class.as_deref().unwrap_or("carried");
+                let links = match self.links.is_empty() {
+                    true => "no link".to_owned(),
+                    false => self.links.join(", "),
+                };
+                write!(f, "{class} over {links}")?;
+            }
+            "refuse" => f.write_str("refused")?,
+            other => f.write_str(other)?,
+        }
+        match &self.rule {
+            Some(rule) => write!(f, " (rule {rule:?})"),
+            None => f.write_str(" (default)"),
+        }
+    }
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for stream in &self.streams {
+            writeln!(f, "{} from {}", stream.destination, stream.client)?;
+            writeln!(f, "  now:  {}", stream.before)?;
+            writeln!(f, "  then: {}", stream.after)?;
+        }
+        let (differ, looked_at) = (self.streams.len(), self.looked_at);
+        writeln!(
+            f,
+            "{differ} of {looked_at} open connections would be treated otherwise"
+        )
+    }
 }
 
 impl PolicyArgs {
@@ -72,6 +140,13 @@ impl CheckArgs {
         };
         let file = self.file.display();
         print(&format!("{file}: fine, {rules}{remark}\n"))?;
+        if self.dry_run {
+            let sockets = api::sockets(self.config.clone()).map_err(Failure::input)?;
+            let request = "POST /v1/policy:compare";
+            let text = api::ask_first(&sockets, request, "", policy.text())?;
+            let compared: Compared = serde_json::from_str(&text).map_err(Failure::run)?;
+            print(&compared.to_string())?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

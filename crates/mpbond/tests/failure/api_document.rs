@@ -144,6 +144,10 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
         &got(&bond, "PATCH /v1/links/own", "{\"mode\": \"off\"}"),
     );
     check(all, "Checked", &got(&bond, "POST /v1/policy:check", "x"));
+    let everything = "[policy]\ndefault = { paths = [\"helper\"] }\n";
+    let compared = got(&bond, "POST /v1/policy:compare", everything);
+    assert_eq!(compared["streams"].as_array().unwrap().len(), 2);
+    check(all, "Compared", &compared);
     check(
         all,
         "Explanation",

@@ -119,3 +119,57 @@ fn the_script_for_network_manager_tells_what_that_knows() {
     let unknown = run(&["another=wlan0"]);
     assert_ne!(unknown.code, 0, "{unknown:?}");
 }
+
+#[test]
+fn a_dry_run_lists_the_connections_that_a_policy_would_treat_otherwise() {
+    let (first, second) = (origin(), origin());
+    let bond = Bond::new(Ways::Both, "", "");
+    let policy = bond.file("new.toml");
+    let rule = |port: u16, set: &str| {
+        let text = format!("[[rule]]\nname = \"it\"\nport = {port}\nset = {set}\n");
+        std::fs::write(&policy, text).unwrap();
+    };
+    let dry_run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpbond"));
+        command
+            .args(["policy", "check"])
+            .arg(&policy)
+            .arg("--config");
+        let done = command
+            .arg(bond.file("primary.toml"))
+            .arg("--dry-run")
+            .output();
+        Outcome::from(done.unwrap())
+    };
+    rule(first.port(), "\"refuse\"");
+    let none = dry_run();
+    assert_eq!(none.code, 1, "{none:?}");
+    assert!(
+        none.stderr.contains("is `mpbond primary` running?"),
+        "{none:?}"
+    );
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    let open = [first, second].map(|to| bond.connect(to).unwrap());
+    let client = open[0].local_addr().unwrap();
+    let text = dry_run();
+    let both = "bulk over own, helper (default)";
+    let expected = format!(
+        "{first} from {client}\n  now:  {both}\n  then: refused (rule \"it\")\n\
+         1 of 2 open connections would be treated otherwise\n"
+    );
+    assert!(text.stdout.ends_with(&expected), "{text:?}");
+    rule(
+        first.port(),
+        "{ class = \"background\", paths = [\"helper\"] }",
+    );
+    let text = dry_run().stdout;
+    assert!(
+        text.contains("\n  then: background over helper (rule \"it\")\n"),
+        "{text}"
+    );
+    rule(first.port(), "{ class = \"bulk\" }");
+    let same = "0 of 2 open connections would be treated otherwise\n";
+    assert!(dry_run().stdout.ends_with(same));
+    assert!(bond.works(first), "nothing has changed");
+}

@@ -1167,7 +1167,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__policy__subcmd__check)
-            opts="-c -h -V --config --log --log-json --help --version"
+            opts="-c -h -V --config --dry-run --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

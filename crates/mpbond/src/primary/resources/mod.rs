@@ -1,5 +1,6 @@
 //! Resources of the API (docs/api.md): this file leads a request to the one that it is about.
 
+mod compare;
 mod explain;
 mod links;
 mod policy;
@@ -40,6 +41,7 @@ enum Resource {
     Stream(String),
     Policy,
     PolicyCheck,
+    PolicyCompare,
     Explain,
     Links,
     Link(String),
@@ -54,6 +56,7 @@ impl Resource {
             "streams" => Self::Streams,
             "policy" => Self::Policy,
             "policy:check" => Self::PolicyCheck,
+            "policy:compare" => Self::PolicyCompare,
             "explain" => Self::Explain,
             "links" => Self::Links,
             "events" => Self::Events,
@@ -69,7 +72,7 @@ impl Resource {
         match self {
             Self::Status | Self::Streams | Self::Links | Self::Events => &[Method::GET],
             Self::Policy => &[Method::GET, Method::PUT],
-            Self::PolicyCheck | Self::Explain => &[Method::POST],
+            Self::PolicyCheck | Self::PolicyCompare | Self::Explain => &[Method::POST],
             Self::Link(_) | Self::Stream(_) => &[Method::GET, Method::PATCH],
         }
     }
@@ -150,6 +153,7 @@ impl Resources {
             Resource::Policy if is_get => Ok(self.policy()),
             Resource::Policy => self.put_policy(&head.headers, text_of(body).await?),
             Resource::PolicyCheck => Ok(self.check_policy(text_of(body).await?)),
+            Resource::PolicyCompare => self.compare_policy(text_of(body).await?).await,
             Resource::Explain => self.explain(&head.headers, &text_of(body).await?).await,
             Resource::Streams | Resource::Events => Ok(not_allowed(&resource)),
         }
@@ -179,6 +183,7 @@ mod tests {
             Resource::Stream(_) => "/v1/streams/{id}",
             Resource::Policy => "/v1/policy",
             Resource::PolicyCheck => "/v1/policy:check",
+            Resource::PolicyCompare => "/v1/policy:compare",
             Resource::Explain => "/v1/explain",
             Resource::Links => "/v1/links",
             Resource::Link(_) => "/v1/links/{name}",
@@ -194,6 +199,7 @@ mod tests {
             Resource::Stream(String::new()),
             Resource::Policy,
             Resource::PolicyCheck,
+            Resource::PolicyCompare,
             Resource::Explain,
             Resource::Links,
             Resource::Link(String::new()),

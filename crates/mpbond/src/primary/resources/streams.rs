@@ -160,7 +160,7 @@ impl Resources {
     }
 
     /// The open streams of each session.
-    fn open(&self) -> Vec<(Driver, HashMap<u64, TransferStatus>)> {
+    pub(super) fn open(&self) -> Vec<(Driver, HashMap<u64, TransferStatus>)> {
         let in_use = self.primary.driver.borrow().clone();
         let retiring = self.primary.retiring.borrow().clone();
         let drivers = in_use.into_iter().chain(retiring);
