@@ -26,9 +26,10 @@ const ONCE_FAILED: [u64; 8] = [258, 1_000, 1_540, 1_871, 2_597, 2_630, 6_711, 12
 /// as the session was opened, a first hello that came when the session was long in use, an answer
 /// that was lost in a long silence after the primary had asked, an express for which subflows long
 /// gone left no place, helpers filled with copies that were recalled from one another, a join and
-/// a CUT that a proxy read together; and, though it never failed, the world with the longest wait,
+/// a CUT that a proxy read together, a subflow on whose way back nothing came while the peer's
+/// acknowledgements came on another; and, though it never failed, the world with the longest wait,
 /// for an ACK that was lost.
-const ONCE_FAILED_HARSH: [u64; 8] = [
+const ONCE_FAILED_HARSH: [u64; 9] = [
     13_115,
     27_344,
     36_796,
@@ -37,6 +38,7 @@ const ONCE_FAILED_HARSH: [u64; 8] = [
     50_018_869,
     200_071_356,
     23_283,
+    74_306,
 ];
 
 fn number(variable: &str) -> Option<u64> {

@@ -499,11 +499,15 @@ impl Estimator {
 
     /// Whether more is on its way over the near hop than it can use: it takes no more for now, so
     /// that decisions are made late.
-    pub(crate) fn near_is_full(&self, now: Timestamp, sent: u64) -> bool {
+    ///
+    /// What the peer has acknowledged has passed the near hop, whatever its TCP knows: where the
+    /// way back is silent, the peer's acknowledgements come on another subflow.
+    pub(crate) fn near_is_full(&self, now: Timestamp, sent: u64, acked: u64) -> bool {
         let ahead = (self.path.min_rtt + NEAR_AHEAD).as_secs_f64();
         let window = LEAST_NEAR_BYTES.min(self.path.cwnd_bytes as f64);
         let allowed = (self.near_hop(now).throughput * ahead).max(window);
-        sent.saturating_sub(self.path.bytes_arrived) as f64 > allowed
+        let arrived = self.path.bytes_arrived.max(acked);
+        sent.saturating_sub(arrived) as f64 > allowed
     }
 
     /// Whether the near hop's congestion window is full (MPBond, Algorithm 1: no subflow is idle

@@ -186,8 +186,9 @@ fn a_slow_near_hop_is_full_before_its_queue_overflows() {
     let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
     e.on_path(ms(0), info(0, 0.25 * MB));
     e.on_path(ms(1), info(1, 0.25 * MB));
-    assert!(!e.near_is_full(ms(1), 20_000));
-    assert!(e.near_is_full(ms(1), 31_000));
+    assert!(!e.near_is_full(ms(1), 20_000, 0));
+    assert!(e.near_is_full(ms(1), 31_000, 0));
+    assert!(!e.near_is_full(ms(1), 31_000, 31_000), "the peer has it");
 }
 
 #[test]

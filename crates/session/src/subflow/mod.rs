@@ -246,7 +246,8 @@ impl Subflow {
 
     /// Whether more is on its way over the near hop than it can use.
     pub(crate) fn near_is_full(&self, now: Timestamp) -> bool {
-        self.estimator.near_is_full(now, self.tx.octets)
+        let (sent, acked) = (self.tx.octets, self.tx.acked);
+        self.estimator.near_is_full(now, sent, acked)
     }
 
     /// Whether a helper whose far hop has shown no rate is owed more than may be risked.
