@@ -169,7 +169,7 @@ impl Policy {
 
     /// Outcome for the flows of the rule with this index, or of the default, with this claim.
     pub fn outcome(&self, rule: Option<usize>, claim: Claim) -> Verdict<'_> {
-        self.verdict(rule.and_then(|index| self.rules.get(index)), claim)
+        self.decision_of(rule, claim).verdict
     }
 
     /// The decision of the rule with this index, or the default, about a flow with this claim.

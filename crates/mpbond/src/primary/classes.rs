@@ -1,6 +1,8 @@
-//! Traffic class of a client's stream: that of the rule which selects it; else the one that the
-//! client claims, with its user name or else with the DSCP which its program has set on its socket,
-//! unless that is `bulk`; else the default, `bulk` unless the policy has another one.
+//! Treatment of a client's stream. Its traffic class is that of the rule which selects it; else the
+//! one that the client claims, with its user name or else with the DSCP which its program has set
+//! on its socket, unless that is `bulk`; else the default, `bulk` unless the policy has another
+//! one.
+//! Paths and priority are those of the rule.
 //!
 //! The kernel names the DSCP of sockets of this host. Clients on other hosts have none.
 

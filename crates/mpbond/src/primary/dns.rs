@@ -234,6 +234,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
+    use super::super::limits::Limits;
     use super::*;
     use crate::config::PrimaryConfig;
 
@@ -248,8 +249,7 @@ mod tests {
         );
         std::fs::write(&file, text).unwrap();
         let identity = mpbond_net::Identity::generate().unwrap();
-        let limits =
-            super::super::limits::Limits::load(&folder.path().join("identity.pem")).unwrap();
+        let limits = Limits::load(&folder.path().join("identity.pem")).unwrap();
         Rc::new(Primary::new(
             PrimaryConfig::load(&file).unwrap(),
             identity,

@@ -22,7 +22,7 @@ pub(super) struct Flow {
     carried: Option<Carried>,
 }
 
-/// What carries a connection.
+/// The stream that carries a connection, and its treatment.
 #[derive(Clone)]
 pub(super) struct Carried {
     ruling: Ruling,
@@ -133,7 +133,7 @@ impl Flows {
         }
     }
 
-    /// What carries connections now.
+    /// The streams that carry connections now.
     pub(super) fn carried_now(&self) -> Vec<Carried> {
         let table = self.0.borrow();
         table
@@ -143,7 +143,7 @@ impl Flows {
             .collect()
     }
 
-    /// Whether a connection is carried that has one path at a time.
+    /// Whether a stream has one path at a time.
     pub(super) fn has_single(&self) -> bool {
         let table = self.0.borrow();
         let mut carried = table

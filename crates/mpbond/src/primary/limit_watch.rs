@@ -1,6 +1,6 @@
 //! Looks at the limits of links, and at paths that connections which have one at a time should
-//! leave: while bytes move, and at the first byte after a pause. An idle primary does nothing for
-//! it.
+//! leave: while bytes move, at the first byte after a pause, and while a limit excludes a link.
+//! Otherwise an idle primary does nothing for it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -29,14 +29,20 @@ const SLOW: Duration = Duration::from_secs(2);
 /// Time without a record after which the only path of a connection is asked.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Looks at the limits until bytes have long not moved.
+/// Interval while none move, but a limit excludes a link: connections wait for the end of that, or
+/// are refused until then. The level of a battery is read as often.
+const EXCLUDED: Duration = Duration::from_secs(10);
+
+/// Looks at the limits until bytes have long not moved and no limit excludes a link.
 async fn watch(primary: Rc<Primary>) {
     let mut last = FAST;
     loop {
-        let wait = primary.look_at_limits(last).await;
-        if primary.is_quiet() {
-            break;
-        }
+        let next = primary.look_at_limits(last).await;
+        let wait = match (primary.is_quiet(), primary.limits.excludes_any()) {
+            (true, false) => break,
+            (true, true) => EXCLUDED,
+            (false, _) => next,
+        };
         tokio::time::sleep(wait).await;
         last = wait;
     }

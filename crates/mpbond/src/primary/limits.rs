@@ -83,7 +83,7 @@ impl Limits {
     }
 
     /// Whether a link may be excluded for all connections.
-    pub(super) fn exclude(&self) -> bool {
+    pub(super) fn excludes_any(&self) -> bool {
         self.excluded() != Excluded::default()
     }
 

@@ -58,7 +58,7 @@ impl Primary {
     /// Whether a new connection with this ruling may use a path that works.
     pub(super) fn permitted(&self, ruling: &Ruling) -> Permitted {
         let has_reason = ruling.is_restricted() || ruling.may_wait() || ruling.budget().is_some();
-        if !has_reason && !self.limits.exclude() {
+        if !has_reason && !self.limits.excludes_any() {
             return Permitted::Now;
         }
         match ruling.admission(&self.device(Reading::default())) {
@@ -69,7 +69,7 @@ impl Primary {
             }
             // Where no path works at all, it is up to `on_proxy_loss`.
             Admission::Refused(Refusal::Rule | Refusal::NoLink)
-                if !ruling.is_restricted() && !self.limits.exclude() =>
+                if !ruling.is_restricted() && !self.limits.excludes_any() =>
             {
                 Permitted::Now
             }
@@ -87,7 +87,7 @@ impl Primary {
         multipath: Multipath,
         before: Option<PathSet>,
     ) -> PathSet {
-        let is_free = !ruling.is_restricted() && !self.limits.exclude();
+        let is_free = !ruling.is_restricted() && !self.limits.excludes_any();
         if is_free && multipath == Multipath::Aggregate {
             return PathSet::ALL;
         }

@@ -250,8 +250,22 @@ fn floors() {
         std::thread::sleep(Duration::from_millis(200));
         counters.carried(|| download(&bond, origin))[0] > 300_000
     });
-    let events = got(&bond, "GET /v1/links/own", "");
-    assert_eq!(events["state"], "up");
+    assert_eq!(got(&bond, "GET /v1/links/own", "")["state"], "up");
+    // The only link: no byte moves until its battery has been charged.
+    let off = ask(&bond, "PATCH /v1/links/helper", "{\"mode\": \"off\"}");
+    assert_eq!(off.code, 200, "{off:?}");
+    charge(&class, 19, "Discharging");
+    until_within(LONG, "connections are refused", || {
+        match bond.connect(origin) {
+            Ok(_) => !bond.works(origin),
+            Err(code) => code == 2,
+        }
+    });
+    std::thread::sleep(Duration::from_secs(12));
+    charge(&class, 25, "Charging");
+    until_within(LONG, "connections are carried again", || {
+        bond.connect(origin).is_ok()
+    });
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::super::claims::by_dscp;
 use super::super::flows::Flow;
 use super::Resources;
+use super::streams::transfer_of;
 use crate::api::{Failure, json};
 use crate::config::PolicySource;
 use crate::http::Answer;
@@ -85,9 +86,7 @@ impl Resources {
         let mut streams = Vec::new();
         let mut facts = Vec::new();
         for (id, flow) in self.primary.flows.after(0, MAX_LOOKED_AT) {
-            let found = open
-                .iter_mut()
-                .find_map(|(driver, transfers)| transfers.remove(&flow.stream_of(driver)?.0));
+            let found = transfer_of(&mut open, &flow);
             let Some(transfer) = found else { continue };
             let Some(to) = destination(&transfer.destination) else {
                 continue;

@@ -66,6 +66,16 @@ impl From<ShareStatus> for Share {
     }
 }
 
+/// Open streams of each session, by number.
+pub(super) type Open = Vec<(Driver, HashMap<u64, TransferStatus>)>;
+
+/// Takes the stream of a connection out of those that are open. None for one that has ended, or
+/// waits for its application to read the rest.
+pub(super) fn transfer_of(open: &mut Open, flow: &Flow) -> Option<TransferStatus> {
+    let mut sessions = open.iter_mut();
+    sessions.find_map(|(driver, transfers)| transfers.remove(&flow.stream_of(driver)?.0))
+}
+
 /// What an application asks for its connection.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,9 +118,7 @@ impl Resources {
     ) -> Result<Response<Answer>, Failure> {
         let (number, flow) = self.owned(caller, id, Rights::Read)?;
         let mut open = self.open();
-        let transfer = open
-            .iter_mut()
-            .find_map(|(driver, transfers)| transfers.remove(&flow.stream_of(driver)?.0));
+        let transfer = transfer_of(&mut open, &flow);
         let gone = || Failure::new(StatusCode::NOT_FOUND, "this connection is not carried now");
         let body = self.stream(number, &flow, transfer.ok_or_else(gone)?).await;
         Ok(json(StatusCode::OK, &body))
@@ -148,9 +156,7 @@ impl Resources {
         let mut streams = Vec::new();
         let mut open = self.open();
         for (id, flow) in flows {
-            let found = open
-                .iter_mut()
-                .find_map(|(driver, transfers)| transfers.remove(&flow.stream_of(driver)?.0));
+            let found = transfer_of(&mut open, &flow);
             // It has ended, or waits for its application to read the rest.
             if let Some(transfer) = found {
                 streams.push(self.stream(id, &flow, transfer).await);
@@ -160,7 +166,7 @@ impl Resources {
     }
 
     /// The open streams of each session.
-    pub(super) fn open(&self) -> Vec<(Driver, HashMap<u64, TransferStatus>)> {
+    pub(super) fn open(&self) -> Open {
         let in_use = self.primary.driver.borrow().clone();
         let retiring = self.primary.retiring.borrow().clone();
         let drivers = in_use.into_iter().chain(retiring);
