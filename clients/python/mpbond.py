@@ -89,6 +89,13 @@ class Client:
         resource = "/v1/streams/" + urllib.parse.quote(str(stream), safe="")
         return self._json("PATCH", resource, {"class": name})
 
+    def mark_chunk_end(self, stream, download=None, upload=None):
+        """A chunk of an open connection ends after so many bytes. Returns the connection."""
+        ends = {"download": download, "upload": upload}
+        ends = {way: end for way, end in ends.items() if end is not None}
+        resource = "/v1/streams/" + urllib.parse.quote(str(stream), safe="")
+        return self._json("PATCH", resource, {"chunk_end": ends})
+
     def links(self):
         """Paths and helpers."""
         return self._json("GET", "/v1/links")["links"]

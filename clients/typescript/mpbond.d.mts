@@ -101,6 +101,10 @@ export class Client {
     id: number | string,
     streamClass: "realtime" | "interactive" | "bulk" | "background",
   ): Promise<Stream>;
+  markChunkEnd(
+    id: number | string,
+    ends: { download?: number; upload?: number },
+  ): Promise<Stream>;
   links(): Promise<Link[]>;
   link(name: string): Promise<Link>;
   setMode(name: string, mode: Mode): Promise<Link>;

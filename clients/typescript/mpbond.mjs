@@ -101,6 +101,11 @@ export class Client {
     return this.#json("PATCH", `/v1/streams/${encodeURIComponent(id)}`, { class: streamClass });
   }
 
+  /** A chunk of an open connection ends after so many bytes. Returns the connection. */
+  markChunkEnd(id, ends) {
+    return this.#json("PATCH", `/v1/streams/${encodeURIComponent(id)}`, { chunk_end: ends });
+  }
+
   /** Paths and helpers. */
   async links() {
     return (await this.#json("GET", "/v1/links")).links;

@@ -38,6 +38,21 @@ impl Handle {
         }
     }
 
+    /// Primary: a chunk of the application ends here in what a stream has brought, and here in what
+    /// it takes, counted in bytes from its beginning.
+    pub fn mark_chunk_ends(&self, stream: StreamId, download: Option<u64>, upload: Option<u64>) {
+        if let Some(shared) = self.0.upgrade() {
+            Driver { shared }.with(|inner| {
+                if let Some(end) = download {
+                    inner.session.mark_peer_chunk_end(stream, end);
+                }
+                if let Some(end) = upload {
+                    inner.session.mark_chunk_end_at(stream, end);
+                }
+            });
+        }
+    }
+
     /// The paths that may carry a stream, while it is open.
     pub fn paths_of(&self, stream: StreamId) -> Option<PathSet> {
         self.0.upgrade()?.borrow().session.paths_of(stream)

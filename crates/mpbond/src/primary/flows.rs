@@ -59,6 +59,16 @@ impl Flow {
     }
 }
 
+impl Flow {
+    /// A chunk of its program ends here: in what it downloads, in what it uploads.
+    pub(super) fn mark_chunk_ends(&self, download: Option<u64>, upload: Option<u64>) {
+        if let Some(carried) = &self.carried {
+            let session = &carried.session;
+            session.mark_chunk_ends(carried.stream, download, upload);
+        }
+    }
+}
+
 impl Carried {
     pub(super) const fn ruling(&self) -> &Ruling {
         &self.ruling

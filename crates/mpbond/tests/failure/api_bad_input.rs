@@ -355,6 +355,24 @@ fn a_user_changes_the_class_of_connections_of_his_own_only() {
     assert_eq!(as_nobody(&own, "background").unwrap().code, 403);
     assert_eq!(as_nobody("127.0.0.1:1", "background").unwrap().code, 403);
     assert_eq!(as_nobody(&theirs, "fast").unwrap().code, 422);
+    // Ends of chunks; nothing of a body is taken where a part of it is wrong.
+    let change = |body: &str| ask(&bond, &format!("PATCH /v1/streams/{own}"), body);
+    for wrong in [
+        "{}",
+        r#"{"chunk_end": {}}"#,
+        r#"{"chunk_end": 7}"#,
+        r#"{"chunk_end": {"download": -1}}"#,
+        r#"{"chunk_end": {"upload": 4611686018427387904}}"#,
+        r#"{"class": "realtime", "chunk_end": {"download": 0}}"#,
+    ] {
+        let refused = change(wrong);
+        assert_eq!(refused.code, 422, "{wrong}: {refused:?}");
+    }
+    let right = change(r#"{"chunk_end": {"download": 4611686018427387903, "upload": 1}}"#);
+    assert_eq!(
+        (right.code, &right.json()["class"]),
+        (200, &"bulk".into())
+    );
     // A rule's class wins.
     let rule = "[policy]\ndefault = { class = \"bulk\" }\n[[rule]]\nname = \"r\"\nip = \"127.0.0.0/8\"\n\
                 set = { class = \"interactive\" }\n";

@@ -249,6 +249,7 @@ assert client.explain(port=25)["action"] == "refuse"
 own = next(client.streams())
 assert client.set_class(own["client"], "interactive")["class"] == "interactive"
 assert client.stream(own["id"])["class"] == "interactive"
+assert client.mark_chunk_end(own["id"], download=10, upload=20)["id"] == own["id"]
 assert client.set_facts("own", metered=True, roaming=None)["metered"] is True
 assert client.set_mode("own", "off")["mode"] == "off"
 assert client.link("own")["state"] == "off"
@@ -297,6 +298,7 @@ assert.equal((await client.explain({ port: 25 })).action, "refuse");
 const { value: own } = await client.streams().next();
 assert.equal((await client.setClass(own.client, "realtime")).class, "realtime");
 assert.equal((await client.stream(own.id)).class, "realtime");
+assert.equal((await client.markChunkEnd(own.id, { download: 10 })).id, own.id);
 assert.equal((await client.setFacts("own", { metered: true, roaming: null })).metered, true);
 assert.equal((await client.setMode("own", "off")).mode, "off");
 assert.equal((await client.link("own")).state, "off");

@@ -103,6 +103,7 @@ impl Session {
             }
             SentFrame::Connected(_)
             | SentFrame::Class(_)
+            | SentFrame::Chunk { .. }
             | SentFrame::MaxData
             | SentFrame::MaxStreamData(_)
             | SentFrame::MaxStreams

@@ -137,15 +137,6 @@ impl Session {
         self.streams.write(id, bytes);
     }
 
-    /// An application data chunk ends with the last byte written; schedulers hurry it up as a
-    /// whole (MPBond section 4.4).
-    pub fn mark_chunk_end(&mut self, id: StreamId) {
-        if let Some(s) = self.streams.get_mut(id) {
-            s.send.buffer.mark_chunk_end();
-            self.streams.update(id);
-        }
-    }
-
     /// Client: whether the peer has acknowledged and answered nothing of a stream, not even its
     /// OPEN. The bytes written may have arrived all the same.
     pub fn is_unheard(&self, id: StreamId) -> bool {

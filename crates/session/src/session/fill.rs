@@ -307,7 +307,7 @@ impl Session {
     }
 
     /// Frames of one stream for a subflow of this path: CLASS, RESET, STOP and, if the path is in
-    /// the stream's set, OPEN, CONNECTED and MAX_STREAM_DATA.
+    /// the stream's set, OPEN, CONNECTED, MAX_STREAM_DATA and CHUNK.
     pub(super) fn put_signals(
         &mut self,
         id: StreamId,
@@ -384,5 +384,6 @@ impl Session {
             .encode(out);
             frames.push(SentFrame::MaxStreamData(id));
         }
+        self.put_chunks(id, out, frames);
     }
 }

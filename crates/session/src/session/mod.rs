@@ -26,6 +26,7 @@ mod ack;
 mod ack_due;
 mod app;
 mod choose;
+mod chunks;
 mod control;
 mod error;
 mod event;

@@ -199,6 +199,7 @@ impl Session {
                 Ok(())
             }
             Frame::Connected { stream } => self.take_connected(now, stream),
+            Frame::Chunk { stream, end } => self.take_chunk(now, stream, end),
             Frame::Class {
                 stream,
                 change,

@@ -333,6 +333,7 @@ impl Work<'_> {
                     }
                 }
                 SentFrame::Class(id) => self.streams.signal_class(id),
+                SentFrame::Chunk { stream, end } => self.streams.tell_chunk_end(stream, end),
                 SentFrame::MaxStreamData(id) => {
                     if let Some(s) = self.streams.get_mut(id) {
                         s.recv.grant_wanted = true;

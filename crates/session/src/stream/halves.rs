@@ -2,6 +2,7 @@
 
 use mpbond_units::Timestamp;
 
+use super::chunk_ends::ChunkEnds;
 use super::recv_buffer::RecvBuffer;
 use super::send_buffer::SendBuffer;
 use crate::signal::{Signal, SignalState};
@@ -117,6 +118,8 @@ pub(crate) struct RecvHalf {
     pub(crate) granted: u64,
     /// MAX_STREAM_DATA is to be written.
     pub(crate) grant_wanted: bool,
+    /// Client: ends of chunks in what the peer sends, of which it is to be told.
+    pub(crate) chunk_ends_to_tell: ChunkEnds,
     /// Read offset at the last growth of the window.
     pub(crate) grown_at: u64,
     /// When the application last read, or when unread bytes began to wait.
@@ -136,6 +139,7 @@ impl RecvHalf {
             window,
             granted: window,
             grant_wanted: false,
+            chunk_ends_to_tell: ChunkEnds::default(),
             grown_at: 0,
             read_at: now,
             stalled: false,

@@ -1,5 +1,6 @@
 //! Streams: ordered bytes both ways, each way ended by FIN, RESET or STOP.
 
+mod chunk_ends;
 mod halves;
 mod recv_buffer;
 mod send_buffer;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::chunk_ends::ChunkEnds;
 use crate::SubflowId;
 use crate::copies::Cause;
 use crate::range_set::RangeSet;
@@ -25,8 +26,8 @@ pub(crate) struct SendBuffer {
     /// Recalled or lost: to be sent again, with the subflow that carries them already.
     retransmit: Vec<Retransmission>,
     retransmit_bytes: u64,
-    /// Offsets at which the application marked the end of a data chunk, ascending.
-    chunk_ends: VecDeque<u64>,
+    /// Marks of the application, none of them passed.
+    chunk_ends: ChunkEnds,
 }
 
 #[derive(Debug)]
@@ -45,9 +46,10 @@ impl SendBuffer {
         }
     }
 
-    pub(crate) fn mark_chunk_end(&mut self) {
-        if self.chunk_ends.back() != Some(&self.end) && self.end > self.next {
-            self.chunk_ends.push_back(self.end);
+    /// A chunk ends here, perhaps beyond what was written.
+    pub(crate) fn mark_chunk_end(&mut self, end: u64) {
+        if end > self.next {
+            self.chunk_ends.insert(end);
         }
     }
 
@@ -91,9 +93,9 @@ impl SendBuffer {
         self.retransmit_bytes
     }
 
-    /// What is left of the current chunk, or of everything where no chunk end is marked.
+    /// What was written of the current chunk and is left, or of everything where no end is marked.
     pub(crate) fn untransmitted(&self) -> u64 {
-        let until = self.chunk_ends.front().copied().unwrap_or(self.end);
+        let until = self.chunk_ends.first().unwrap_or(self.end).min(self.end);
         until - self.next + self.retransmit_bytes
     }
 
@@ -101,7 +103,7 @@ impl SendBuffer {
     /// Returns their range and whether a chunk ends there.
     pub(crate) fn take_new(&mut self, max: u64, limit: u64) -> Option<(Range<u64>, bool)> {
         let mut end = self.end.min(limit).min(self.next.saturating_add(max));
-        if let Some(&mark) = self.chunk_ends.front() {
+        if let Some(mark) = self.chunk_ends.first() {
             end = end.min(mark);
         }
         if end <= self.next {
@@ -109,11 +111,7 @@ impl SendBuffer {
         }
         let range = self.next..end;
         self.next = end;
-        let chunk_end = self.chunk_ends.front() == Some(&end);
-        if chunk_end {
-            self.chunk_ends.pop_front();
-        }
-        Some((range, chunk_end))
+        Some((range, self.chunk_ends.pop_at(end)))
     }
 
     /// Whether something is to be sent again that `on` does not carry already.
@@ -287,7 +285,7 @@ impl SendBuffer {
         self.chunks.clear();
         self.retransmit.clear();
         self.retransmit_bytes = 0;
-        self.chunk_ends.clear();
+        self.chunk_ends = ChunkEnds::default();
         // What was written and never scheduled does not count against the peer's window.
         self.base = self.next;
         self.end = self.next;
@@ -315,7 +313,7 @@ mod tests {
         assert_eq!(s.take_new(4, 100), Some((0..4, false)));
         assert_eq!(s.take_new(100, 6), Some((4..6, false)));
         assert_eq!(s.take_new(100, 6), None);
-        s.mark_chunk_end();
+        s.mark_chunk_end(s.end());
         s.write(Bytes::from_static(b"!"));
         assert_eq!(s.untransmitted(), 10);
         assert_eq!(s.take_new(100, 100), Some((6..16, true)));

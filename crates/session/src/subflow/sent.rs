@@ -20,6 +20,10 @@ pub(crate) enum SentFrame {
     Open(StreamId),
     Connected(StreamId),
     Class(StreamId),
+    Chunk {
+        stream: StreamId,
+        end: u64,
+    },
     Reset(StreamId),
     Stop(StreamId),
     MaxData,
@@ -39,6 +43,7 @@ impl SentFrame {
             Self::Data { stream: id, .. }
             | Self::Open(id)
             | Self::Connected(id)
+            | Self::Chunk { stream: id, .. }
             | Self::MaxStreamData(id) => Some(*id),
             Self::Class(_)
             | Self::Reset(_)

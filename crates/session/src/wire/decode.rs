@@ -121,6 +121,10 @@ impl Frame {
                 change: b.varint()?,
                 treatment: b.class()?.into(),
             },
+            FrameType::CHUNK => Self::Chunk {
+                stream: b.stream()?,
+                end: b.varint()?,
+            },
             FrameType::ADMIT => Self::Admit {
                 subflow: b.subflow()?,
                 change: b.varint()?,

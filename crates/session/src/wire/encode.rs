@@ -179,6 +179,10 @@ impl Frame {
                 varint::put(out, stream.0);
                 varint::put(out, *max);
             }
+            Self::Chunk { stream, end } => {
+                varint::put(out, stream.0);
+                varint::put(out, *end);
+            }
             Self::PathReport(r) => {
                 varint::put(out, r.number);
                 varint::put(out, u64::from(r.subflow.0));

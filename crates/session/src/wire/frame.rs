@@ -225,6 +225,13 @@ pub enum Frame {
         /// How it is treated from now on.
         treatment: Treatment,
     },
+    /// Tells where a chunk ends in the half of a stream that the receiver sends.
+    Chunk {
+        /// The stream.
+        stream: StreamId,
+        /// Bytes of that half before the end of the chunk.
+        end: u64,
+    },
     /// Says for which bursts of the receiver a helper's radio is woken.
     Admit {
         /// The helper's subflow.
@@ -268,6 +275,7 @@ impl Frame {
             Self::GoAway { .. } => FrameType::GO_AWAY,
             Self::Connected { .. } => FrameType::CONNECTED,
             Self::Class { .. } => FrameType::CLASS,
+            Self::Chunk { .. } => FrameType::CHUNK,
             Self::Admit { .. } => FrameType::ADMIT,
             Self::Extension { kind, .. } => *kind,
         }

@@ -32,6 +32,7 @@ impl FrameType {
     pub(super) const GO_AWAY: Self = Self(0x1e);
     pub(crate) const CONNECTED: Self = Self(0x22);
 
+    pub(super) const CHUNK: Self = Self(0x80);
     pub(super) const ADMIT: Self = Self(0x81);
     pub(super) const CLASS: Self = Self(0x82);
 
@@ -42,7 +43,7 @@ impl FrameType {
     const ELICITS: u8 = 0x80;
 
     /// All types that this crate reads, with their names in `docs/protocol.md`.
-    pub(super) const KNOWN: [(Self, &str); 22] = [
+    pub(super) const KNOWN: [(Self, &str); 23] = [
         (Self::MP_CAPABLE, "MP_CAPABLE"),
         (Self::MP_OK, "MP_OK"),
         (Self::MP_JOIN, "MP_JOIN"),
@@ -63,6 +64,7 @@ impl FrameType {
         (Self::CUT, "CUT"),
         (Self::GO_AWAY, "GO_AWAY"),
         (Self::CONNECTED, "CONNECTED"),
+        (Self::CHUNK, "CHUNK"),
         (Self::ADMIT, "ADMIT"),
         (Self::CLASS, "CLASS"),
     ];

@@ -22,6 +22,9 @@ use crate::status::{ShareStatus, TransferStatus};
 const PAGE: u64 = 100;
 const MAX_PAGE: u64 = 256;
 
+/// Offsets at which a chunk can end: those of the protocol but the first.
+const CHUNK_ENDS: std::ops::RangeInclusive<u64> = 1..=(1 << 62) - 1;
+
 #[derive(Serialize)]
 struct Page {
     streams: Vec<StreamBody>,
@@ -76,11 +79,20 @@ pub(super) fn transfer_of(open: &mut Open, flow: &Flow) -> Option<TransferStatus
     sessions.find_map(|(driver, transfers)| transfers.remove(&flow.stream_of(driver)?.0))
 }
 
-/// What an application asks for its connection.
+/// What an application tells of its connection.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Change {
-    class: Class,
+    class: Option<Class>,
+    chunk_end: Option<ChunkEnd>,
+}
+
+/// Bytes of a connection before the end of a chunk (MPBond section 4.4).
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChunkEnd {
+    download: Option<u64>,
+    upload: Option<u64>,
 }
 
 impl Resources {
@@ -124,7 +136,7 @@ impl Resources {
         Ok(json(StatusCode::OK, &body))
     }
 
-    /// Changes the class of a connection, unless its rule sets it.
+    /// Changes the class of a connection, unless its rule sets it, and marks ends of chunks.
     pub(super) async fn change_stream(
         &self,
         caller: Caller,
@@ -132,12 +144,27 @@ impl Resources {
         change: &str,
     ) -> Result<Response<Answer>, Failure> {
         let (_, flow) = self.owned(caller, id, Rights::Change)?;
-        let Change { class } = value_of(change)?;
-        if let Some(rule) = flow.class_rule() {
-            let error = format!("the rule {rule:?} sets the class of this connection");
-            return Err(Failure::new(StatusCode::CONFLICT, error));
+        let Change { class, chunk_end } = value_of(change)?;
+        let ChunkEnd { download, upload } = chunk_end.unwrap_or_default();
+        if class.is_none() && download.is_none() && upload.is_none() {
+            let error = "neither `class` nor `chunk_end` with `download` or `upload` is there";
+            return Err(Failure::at(None, error.to_owned()));
         }
-        flow.set_class(classes::stream(class));
+        for (key, end) in [("download", download), ("upload", upload)] {
+            if end.is_some_and(|end| !CHUNK_ENDS.contains(&end)) {
+                let most = CHUNK_ENDS.end();
+                let error = format!("chunk_end.{key}: a number of bytes from 1 to {most}");
+                return Err(Failure::at(None, error));
+            }
+        }
+        if let Some(class) = class {
+            if let Some(rule) = flow.class_rule() {
+                let error = format!("the rule {rule:?} sets the class of this connection");
+                return Err(Failure::new(StatusCode::CONFLICT, error));
+            }
+            flow.set_class(classes::stream(class));
+        }
+        flow.mark_chunk_ends(download, upload);
         self.one_stream(caller, id).await
     }
 

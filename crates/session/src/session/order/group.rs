@@ -103,7 +103,8 @@ pub(in crate::session) struct Group {
     pub(super) last_behind: usize,
     /// Of the higher priorities in each rank, before lower ones of this group.
     pub(super) ahead_in_rank: [Ahead; RANKS],
-    /// Streams with OPEN, CONNECTED, CLASS, RESET, STOP or MAX_STREAM_DATA to write.
+    /// Streams with OPEN, CONNECTED, CLASS, RESET, STOP, MAX_STREAM_DATA or CHUNK to
+    /// write.
     pub(in crate::session) signalling: VecDeque<StreamId>,
     /// Streams whose application waits to write.
     pub(in crate::session) blocked: Vec<StreamId>,

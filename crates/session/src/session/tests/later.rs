@@ -148,7 +148,7 @@ fn records_of_unknown_frames_count_and_are_acknowledged_where_their_bit_asks_for
     s.handle_record(NOW, id, silent.into(), 1_100)
         .expect("skipped");
     assert_eq!(acknowledged(&mut s), [0; 0]);
-    let eliciting = [extension(0x40), extension(0x80)].concat();
+    let eliciting = [extension(0x40), extension(0x8f)].concat();
     s.handle_record(NOW, id, eliciting.into(), 1_250)
         .expect("skipped");
     // Octets of the record that elicited nothing are part of the count.
@@ -167,14 +167,14 @@ fn unknown_frames_below_0x40_close_the_subflow() {
 
 #[test]
 fn a_hello_begins_a_subflow_and_its_answer_comes_before_extensions() {
-    let first = parse_hello(extension(0x80).into()).expect_err("no hello");
+    let first = parse_hello(extension(0x8f).into()).expect_err("no hello");
     assert_eq!(first.code, CloseCode::UnexpectedFrame);
     let mut client = Session::client(SessionConfig::default(), [3; 32]);
     let id = client.add_subflow(NOW, SubflowSetup::default());
     client.handle_room(id, 1 << 20);
     let mut out = Vec::new();
     client.poll_transmit(NOW, &mut out).expect("hello");
-    let early = client.handle_record(NOW, id, extension(0x80).into(), 100);
+    let early = client.handle_record(NOW, id, extension(0x8f).into(), 100);
     assert_eq!(early.expect_err("early").code, CloseCode::UnexpectedFrame);
 }
 

@@ -1,5 +1,6 @@
 //! Whole sessions against each other in virtual time.
 
+mod chunks;
 mod confirm;
 mod express;
 mod feedback;

@@ -128,6 +128,8 @@ pub(super) struct Pair {
     pub(super) client_got: BTreeMap<StreamId, (Vec<u8>, Option<Read>)>,
     pub(super) server_got: BTreeMap<StreamId, (Vec<u8>, Option<Read>)>,
     pub(super) server_errors: Vec<SubflowError>,
+    /// DATA frames of the server that end a chunk: stream and offset of the end.
+    pub(super) chunk_ends: Vec<(StreamId, u64)>,
     /// Streams that the client's and the server's application leave unread.
     pub(super) client_ignores: Vec<StreamId>,
     pub(super) server_ignores: Vec<StreamId>,
@@ -148,6 +150,7 @@ impl Pair {
             client_got: BTreeMap::new(),
             server_got: BTreeMap::new(),
             server_errors: Vec::new(),
+            chunk_ends: Vec::new(),
             client_ignores: Vec::new(),
             server_ignores: Vec::new(),
             config,
@@ -419,6 +422,9 @@ impl Pair {
                 let mut record = Bytes::from(std::mem::take(&mut out));
                 let link = self.links.iter().find(|l| l.id == t.subflow);
                 check_sets(session, &record, link.and_then(|l| l.path));
+                if !client {
+                    self.chunk_ends.extend(chunk_ends(&record));
+                }
                 if self.later[usize::from(!client)] {
                     let longer = of_later_version(&record);
                     t.octets_end += (longer.len() - record.len()) as u64;
@@ -465,7 +471,8 @@ fn check_sets(session: &Session, record: &Bytes, path: Option<PathNumber>) {
         let (wire::Frame::Open { stream, .. }
         | wire::Frame::Connected { stream }
         | wire::Frame::Data { stream, .. }
-        | wire::Frame::MaxStreamData { stream, .. }) = frame
+        | wire::Frame::MaxStreamData { stream, .. }
+        | wire::Frame::Chunk { stream, .. }) = frame
         else {
             continue;
         };
@@ -475,6 +482,26 @@ fn check_sets(session: &Session, record: &Bytes, path: Option<PathNumber>) {
             "a frame of {stream}, of {set:?}, on {path:?}"
         );
     }
+}
+
+/// Ends of chunks by the DATA frames of a record.
+fn chunk_ends(record: &Bytes) -> Vec<(StreamId, u64)> {
+    let mut rest = record.clone();
+    let frames = std::iter::from_fn(|| match rest.is_empty() {
+        true => None,
+        false => Some(wire::Frame::parse(&mut rest).expect("a frame of ours")),
+    });
+    let end_of = |frame| match frame {
+        wire::Frame::Data {
+            stream,
+            offset,
+            chunk_end: true,
+            bytes,
+            ..
+        } => Some((stream, offset + bytes.len() as u64)),
+        _ => None,
+    };
+    frames.filter_map(end_of).collect()
 }
 
 fn read_end(

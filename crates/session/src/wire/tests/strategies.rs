@@ -210,6 +210,7 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
             }
         ),
         (stream(), number()).prop_map(|(stream, max)| Frame::MaxStreamData { stream, max }),
+        (stream(), number()).prop_map(|(stream, end)| Frame::Chunk { stream, end }),
     ];
     let rest = prop_oneof![
         (number(), proptest::collection::vec(count(), 0..=64))
@@ -220,7 +221,9 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         number().prop_map(Frame::Pong),
         (subflow(), role()).prop_map(|(subflow, role)| Frame::SubflowRole { subflow, role }),
         (
-            (0x40..=u8::MAX).prop_filter("known", |n| FrameType(*n) != FrameType::CLASS),
+            (0x40..=u8::MAX).prop_filter("known", |n| {
+                FrameType::KNOWN.iter().all(|(known, _)| known.0 != *n)
+            }),
             proptest::collection::vec(any::<u8>(), 0..300)
         )
             .prop_map(|(kind, body)| Frame::Extension {

@@ -345,6 +345,13 @@ fn frames() -> BTreeMap<&'static str, Frame> {
         ("connected", Frame::Connected { stream }),
         ("admit", admit(1, [1_100_000, 3_400_000], 11_576)),
         ("admit-never", admit(70, [LeastBurst::NEVER, 0], 0)),
+        (
+            "chunk",
+            Frame::Chunk {
+                stream,
+                end: 1_100_000,
+            },
+        ),
         ("class", class(70)),
         ("class-paths", treated(class(0), 3, paths(&[1]))),
         ("extension-silent", extension(0x7f)),
