@@ -187,6 +187,14 @@ impl Policy {
         behind.map(|(link, _)| &*link.name).collect()
     }
 
+    /// Names of links, each with its turn: data goes on a link of a higher one only where those of
+    /// a lower one have no room.
+    pub fn turns<'a>(&self, links: &'a [LinkState]) -> Vec<(&'a str, usize)> {
+        let uses: Vec<LinkUse> = links.iter().map(|link| self.use_of(link)).collect();
+        let turns = self.ranks(&uses).into_iter().map(|rank| rank.turn);
+        links.iter().map(|link| &*link.name).zip(turns).collect()
+    }
+
     /// Whether a new flow is accepted.
     pub fn admit(&self, decision: &Decision<'_>, device: &Device) -> Admission {
         let carriage = match &decision.verdict {

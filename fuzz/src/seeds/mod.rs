@@ -319,6 +319,7 @@ fn session_frames() -> Vec<Frame> {
         Frame::SubflowRole {
             subflow: SubflowId(1),
             role: Role::Backup,
+            cost: 2,
         },
         Frame::Cut {
             subflow: SubflowId(3),

@@ -316,14 +316,18 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
             sojourn: (choices.octet() & 1 == 1).then(|| span(choices)),
         }),
         13 => Frame::Ping(number(choices)),
-        14 => Frame::SubflowRole {
-            subflow: subflow(choices),
-            role: match choices.octet() & 3 {
-                0 => Role::Regular,
-                1 => Role::Backup,
-                _ => Role::Express,
-            },
-        },
+        14 => {
+            let (subflow, bits) = (subflow(choices), choices.octet());
+            Frame::SubflowRole {
+                subflow,
+                role: match bits & 3 {
+                    0 => Role::Regular,
+                    1 => Role::Backup,
+                    _ => Role::Express,
+                },
+                cost: bits >> 2 & 3,
+            }
+        }
         15 => Frame::GoAway {
             reason: "y".repeat(usize::from(choices.octet())),
         },

@@ -130,7 +130,7 @@ impl CheckArgs {
                 ""
             }
             None => {
-                policy.policy().check_in_force().map_err(Failure::input)?;
+                policy.policy().check_effect().map_err(Failure::input)?;
                 " (names of links and the kill switch not checked: --config is missing)"
             }
         };

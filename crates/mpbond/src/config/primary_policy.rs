@@ -9,7 +9,7 @@ impl PrimaryConfig {
     ///
     /// # Errors
     /// A name that no path or helper has; a flow that goes direct past a kill switch; something
-    /// that is not in force yet.
+    /// that has no effect.
     pub fn check_policy(&self, source: &PolicySource) -> Result<(), ConfigError> {
         let policy = source.policy();
         let paths = self.paths.iter().map(|path| &*path.name);
@@ -25,6 +25,6 @@ impl PrimaryConfig {
             ),
         };
         known.and(direct)?;
-        policy.check_in_force()
+        policy.check_effect()
     }
 }

@@ -376,6 +376,14 @@ impl Driver {
         }
     }
 
+    /// Primary: sets the step of the cost of a link's subflows.
+    pub fn set_cost_named(&self, name: &str, cost: u8) {
+        let subflows = self.inspect(|session, clock, _| session.subflows(clock.now()));
+        for subflow in subflows.iter().filter(|s| s.name == name) {
+            self.with(|inner| inner.session.set_cost(subflow.id, cost));
+        }
+    }
+
     /// Asks whether a subflow works.
     pub fn ask(&self, subflow: SubflowId) {
         self.with(|inner| inner.session.ask(subflow));

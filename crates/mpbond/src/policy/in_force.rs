@@ -71,6 +71,13 @@ impl InForce {
         self.policy.behind(links)
     }
 
+    /// Step of a link's cost: those of a lower one that have room are preferred.
+    pub fn cost(&self, link: &str, links: &[LinkState]) -> u8 {
+        let turns = self.policy.turns(links);
+        let turn = turns.iter().find(|(name, _)| *name == link);
+        turn.map_or(0, |(_, turn)| u8::try_from(*turn).unwrap_or(u8::MAX))
+    }
+
     /// Cap of a link, if the policy has one.
     pub fn cap(&self, link: &str) -> Option<&Cap> {
         self.policy.link(link)?.cap.as_ref()

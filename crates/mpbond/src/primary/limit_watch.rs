@@ -345,7 +345,7 @@ impl Primary {
     /// Has sessions keep to the limits.
     fn apply_limits(&self) {
         self.limits.applied.replace(self.limits.excluded());
-        self.apply_standby();
+        self.apply_ranks();
         self.apply_paths();
     }
 
@@ -357,15 +357,22 @@ impl Primary {
     }
 
     /// Makes the subflows of links that carry data only while no other one works backups, by their
-    /// costs and caps, and those of others what they are by their configuration.
-    pub(super) fn apply_standby(&self) {
+    /// costs and caps, and those of others what they are by their configuration; and sets the
+    /// costs by which sessions prefer one link to another.
+    pub(super) fn apply_ranks(&self) {
         let policy = self.policy.borrow().clone();
         let states = self.link_states();
-        let behind = policy.map_or_else(Vec::new, |policy| policy.behind(&states));
+        let behind = policy.as_ref().map(|policy| policy.behind(&states));
+        let behind = behind.unwrap_or_default();
         for (_, link) in self.links.borrow().all() {
-            let backup = link.is_backup() || behind.contains(&link.name());
+            let name = link.name();
+            let backup = link.is_backup() || behind.contains(&name);
+            let cost = policy
+                .as_ref()
+                .map_or(0, |policy| policy.cost(name, &states));
             for driver in self.drivers() {
-                driver.set_backup_named(link.name(), backup);
+                driver.set_backup_named(name, backup);
+                driver.set_cost_named(name, cost);
             }
         }
     }

@@ -369,10 +369,7 @@ fn a_user_changes_the_class_of_connections_of_his_own_only() {
         assert_eq!(refused.code, 422, "{wrong}: {refused:?}");
     }
     let right = change(r#"{"chunk_end": {"download": 4611686018427387903, "upload": 1}}"#);
-    assert_eq!(
-        (right.code, &right.json()["class"]),
-        (200, &"bulk".into())
-    );
+    assert_eq!((right.code, &right.json()["class"]), (200, &"bulk".into()));
     // A rule's class wins.
     let rule = "[policy]\ndefault = { class = \"bulk\" }\n[[rule]]\nname = \"r\"\nip = \"127.0.0.0/8\"\n\
                 set = { class = \"interactive\" }\n";

@@ -96,9 +96,18 @@ pub fn start_with<T>(
     more: &str,
     prepare: impl FnOnce(&Bond) -> T,
 ) -> (Bond, Counters, [Daemon; 3]) {
+    start_scheduled("round-robin", more, prepare)
+}
+
+/// The same with this scheduler at both ends.
+pub fn start_scheduled<T>(
+    scheduler: &str,
+    more: &str,
+    prepare: impl FnOnce(&Bond) -> T,
+) -> (Bond, Counters, [Daemon; 3]) {
     sh(&format!("ip link set lo up; ip addr add {OWN}/8 dev lo"));
-    let in_turn = "scheduler = \"round-robin\"";
-    let bond = Bond::new(Ways::Both, &format!("{in_turn}\n{more}"), in_turn);
+    let scheduler = format!("scheduler = \"{scheduler}\"");
+    let bond = Bond::new(Ways::Both, &format!("{scheduler}\n{more}"), &scheduler);
     std::fs::write(bond.file("policy.toml"), "").unwrap();
     let config = read(&bond, "primary");
     let own = "name = \"own\"\n";

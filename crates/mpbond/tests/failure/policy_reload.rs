@@ -80,7 +80,7 @@ fn a_wrong_policy_changes_nothing() {
         ),
         (
             "[policy]\nmode = \"saver\"\n",
-            "2: policy.mode: not in force yet",
+            "2: policy.mode: it has no effect",
         ),
     ];
     let file = bond.file("policy.toml");

@@ -164,7 +164,7 @@ fn a_policy_is_checked_alone_and_with_its_primary() {
         ("[polic]\n", "1: polic: unknown key; allowed here are "),
         (
             "[policy]\nmode = \"saver\"\n",
-            "2: policy.mode: not in force yet: ",
+            "2: policy.mode: it has no effect: ",
         ),
         (
             "[policy]\nzone = \"Mars/Base\"\n",

@@ -48,10 +48,10 @@ fn all_examples_are_in_force() {
         panic!("three examples")
     };
     assert_eq!(first.rule_count(), 4);
-    first.check_in_force().unwrap_or_else(|e| panic!("{e}"));
-    energy.check_in_force().unwrap_or_else(|e| panic!("{e}"));
+    first.check_effect().unwrap_or_else(|e| panic!("{e}"));
+    energy.check_effect().unwrap_or_else(|e| panic!("{e}"));
     assert!(energy.radio("phone").is_some() && energy.radio("tablet").is_none());
-    policy.check_in_force().unwrap_or_else(|e| panic!("{e}"));
+    policy.check_effect().unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(policy.rule_count(), 4);
     let cap = policy.link("mobile").unwrap().cap.as_ref().unwrap();
     assert_eq!((cap.reset_day, cap.warn_percent), (17, Some(75)));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::Session;
+use super::costs::leave_cheapest;
 use super::order::TRANSFER;
 use super::timer::Timer;
 use crate::mechanism::Mechanism;
@@ -105,6 +106,12 @@ impl Session {
         let short = !is_exchange && self.short_exchanges.is_recent(now) && !has_turn;
         let bounds = Bounds { far: bound, short };
         self.fill_views(now, paths, passed_over, bounds, views);
+        if !self.scheduler.duplicates() && self.subflows.differ_in_cost() {
+            // What one was passed over for, it may not carry.
+            let waiting = self.streams.unscheduled_beside(paths);
+            let waiting = (passed_over == 0).then_some(waiting);
+            leave_cheapest(now, &self.subflows, waiting, views);
+        }
         let decision = views.iter().any(|v| v.idle).then(|| {
             // Streams of other sets wait for the same subflows.
             let all = self.streams.unscheduled_beside(paths);
@@ -188,14 +195,11 @@ impl Session {
             } else {
                 let has_enough = bounds.short && s.has_queued_enough(now);
                 let near_is_full = uses(Mechanism::NearBound) && s.near_is_full(now);
-                // No caution where others may be silent.
-                let has_other = |id| {
-                    self.subflows
-                        .iter()
-                        .any(|s| s.id != id && s.may_take_over())
-                };
+                // No caution where others may be silent, or cost more.
+                let takes = |o: &Subflow| o.id != s.id && o.may_take_over() && o.cost <= s.cost;
+                let has_other = || self.subflows.iter().any(takes);
                 let unproven =
-                    uses(Mechanism::UnprovenBound) && s.unproven_is_full(now) && has_other(s.id);
+                    uses(Mechanism::UnprovenBound) && s.unproven_is_full(now) && has_other();
                 let far_is_full = bound.is_some_and(|bound| s.far_is_full(now, bound));
                 !has_enough && !near_is_full && !unproven && !far_is_full
             }

@@ -50,7 +50,8 @@ impl Reinjection {
             return;
         };
         let takes = |s: &&Subflow| {
-            s.id != slow.id && s.may_take_over() && s.tx.room > 0 && !s.near_is_full(now)
+            let may = s.id != slow.id && s.may_take_over() && s.cost <= slow.cost;
+            may && s.tx.room > 0 && !s.near_is_full(now)
         };
         let Some(fast) = subflows.filter(takes).min_by_key(|s| s.pad(now)) else {
             return;

@@ -28,6 +28,7 @@ mod app;
 mod choose;
 mod chunks;
 mod control;
+mod costs;
 mod error;
 mod event;
 mod feedback;
@@ -70,9 +71,9 @@ use crate::handshake::{Hello, SessionKey};
 use crate::path_bytes::{ByName, PathBytes};
 use crate::scheduler::{Scheduler, SubflowView};
 use crate::stats::{SessionStats, StreamStats, SubflowStats};
-use crate::subflow::{HelperDownlink, SentFrame, Subflow};
+use crate::subflow::{HelperDownlink, SentFrame};
 use crate::wire::Capabilities;
-use crate::{Role, SessionId, StreamClass, StreamId};
+use crate::{SessionId, StreamClass, StreamId};
 use control::Control;
 use feedback::Feedback;
 use flow::Flow;
@@ -250,17 +251,6 @@ impl Session {
     pub fn relay_report(&mut self, now: Timestamp, id: SubflowId, report: FarReport) {
         if self.subflows.by_id(id).is_some() {
             self.feedback.relay(now, id, report);
-        }
-    }
-
-    /// Makes a subflow regular or backup, here and at the peer, if it is the other one. An express
-    /// stays what it is.
-    pub fn set_backup(&mut self, id: SubflowId, backup: bool) {
-        let wanted = Role::regular_unless(backup);
-        let is_other = |s: &&mut Subflow| !s.is_express() && s.role != wanted;
-        if let Some(s) = self.subflows.by_id_mut(id).filter(is_other) {
-            s.set_backup(backup);
-            self.control.prioritise(id);
         }
     }
 

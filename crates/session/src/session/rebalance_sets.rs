@@ -39,6 +39,9 @@ impl Reinjection {
         for (_, i) in slow.into_iter().rev() {
             for (_, onto) in fast.iter().copied().filter(|(_, onto)| *onto != i) {
                 let (from, to) = (&work.subflows[i], &work.subflows[onto]);
+                if to.cost > from.cost {
+                    continue;
+                }
                 // The others are slower still.
                 let Some((r, gain)) = self.excess(now, from, to, work) else {
                     break;

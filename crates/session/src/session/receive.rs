@@ -190,11 +190,13 @@ impl Session {
                 Ok(())
             }
             Frame::Pong(_) => Ok(()),
-            Frame::SubflowRole { subflow, role } => {
-                if let Some(s) = self.subflows.by_id_mut(subflow)
-                    && role != Role::Express
-                {
-                    s.set_backup(role == Role::Backup);
+            Frame::SubflowRole {
+                subflow,
+                role,
+                cost,
+            } => {
+                if role != Role::Express {
+                    self.take_role(subflow, role == Role::Backup, cost);
                 }
                 Ok(())
             }

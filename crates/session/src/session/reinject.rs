@@ -221,7 +221,7 @@ impl Reinjection {
         };
         // Bytes of a probed one are given to others, which may have more to do than it seems.
         let Some(fastest) = subflows
-            .filter(|s| s.id != slowest.id && s.may_take_over())
+            .filter(|s| s.id != slowest.id && s.may_take_over() && s.cost <= slowest.cost)
             .min_by_key(|s| s.pad(now))
         else {
             return Rebalanced::Nothing;
@@ -443,7 +443,12 @@ fn passed_by(now: Timestamp, express: &Subflow, subflows: &[Subflow]) -> Option<
     // one helper differ in their names.
     let over_same_pipe = |s: &&Subflow| s.helper == express.helper && s.name == express.name;
     let other = regular().find(over_same_pipe)?;
-    let least = regular().map(|s| s.pad(now)).min()?;
+    // Nor is anything passed by a costly one while one that costs less works.
+    let is_cheapest = regular().all(|s| s.cost >= other.cost);
+    let least = regular()
+        .map(|s| s.pad(now))
+        .min()
+        .filter(|_| is_cheapest)?;
     (least > express.pad(now) + EXPRESS_GAIN).then_some(other.id)
 }
 

@@ -375,8 +375,13 @@ impl Session {
         self.feedback.write_reports(now, out);
         while let Some(subflow) = self.control.pop_priority() {
             if let Some(s) = self.subflows.by_id(subflow) {
-                let role = s.role;
-                Frame::SubflowRole { subflow, role }.encode(out);
+                let (role, cost) = (s.role, s.cost);
+                Frame::SubflowRole {
+                    subflow,
+                    role,
+                    cost,
+                }
+                .encode(out);
                 frames.push(SentFrame::Priority(subflow));
             }
         }

@@ -53,6 +53,8 @@ pub(crate) struct Subflow {
     pub(crate) helper: Option<HelperId>,
     pub(crate) path: Option<PathNumber>,
     pub(crate) role: Role,
+    /// Step of its cost: of those that have room, the ones of the lowest carry data.
+    pub(crate) cost: u8,
     pub(crate) phase: Phase,
     /// When the hello was written.
     pub(crate) hello_at: Option<Timestamp>,
@@ -145,6 +147,7 @@ impl Subflow {
             helper: setup.helper,
             path: setup.path,
             role: setup.role,
+            cost: 0,
             phase,
             hello_at: None,
             exporter: setup.exporter,

@@ -106,6 +106,7 @@ impl Frame {
             FrameType::SUBFLOW_ROLE => Self::SubflowRole {
                 subflow: b.subflow()?,
                 role: Role::from_wire(b.u8()?),
+                cost: 0,
             },
             FrameType::CUT => Self::Cut {
                 subflow: b.subflow()?,
@@ -170,6 +171,7 @@ impl Frame {
             }
             (Self::PathReport(report), FieldId::SOJOURN) => report.sojourn = Some(value.micros()?),
             (Self::Open { confirm, .. }, FieldId::CONFIRM) => *confirm = true,
+            (Self::SubflowRole { cost, .. }, FieldId::COST) => *cost = value.u8()?,
             (Self::Open { treatment, .. } | Self::Class { treatment, .. }, FieldId::PATHS) => {
                 let paths = PathSet::from_wire(value.varint()?);
                 treatment.paths = paths.ok_or(value.field("set of paths"))?;

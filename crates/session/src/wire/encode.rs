@@ -194,9 +194,16 @@ impl Frame {
                     fields::put_varint(out, FieldId::SOJOURN, micros(sojourn));
                 }
             }
-            Self::SubflowRole { subflow, role } => {
+            Self::SubflowRole {
+                subflow,
+                role,
+                cost,
+            } => {
                 varint::put(out, u64::from(subflow.0));
                 out.put_u8(role.to_wire());
+                if *cost != 0 {
+                    fields::put(out, FieldId::COST, &[*cost]);
+                }
             }
             Self::Cut { subflow } => varint::put(out, u64::from(subflow.0)),
             Self::GoAway { reason } => put_text(out, reason, MAX_REASON_BYTES),

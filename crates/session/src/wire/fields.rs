@@ -27,6 +27,8 @@ impl FieldId {
     pub(super) const SOJOURN: Self = Self(0x10);
     /// OPEN: the primary asks for CONNECTED; no value.
     pub(super) const CONFIRM: Self = Self(0x11);
+    /// SUBFLOW_ROLE: step of the subflow's cost.
+    pub(super) const COST: Self = Self(0x12);
     /// OPEN, CLASS: paths that may carry the stream.
     pub(super) const PATHS: Self = Self(0x20);
     /// OPEN, CLASS: order among streams that would be served in turn.
@@ -34,13 +36,14 @@ impl FieldId {
 
     /// All ids that this crate reads, with their names in `docs/protocol.md`.
     #[cfg(test)]
-    pub(super) const KNOWN: [(Self, &str); 8] = [
+    pub(super) const KNOWN: [(Self, &str); 9] = [
         (Self::FAMILIES, "families"),
         (Self::FRAME_TYPES, "frame_types"),
         (Self::SERVICES, "services"),
         (Self::PATH_NUMBER, "path_number"),
         (Self::SOJOURN, "sojourn"),
         (Self::CONFIRM, "confirm"),
+        (Self::COST, "cost"),
         (Self::PATHS, "paths"),
         (Self::PRIORITY, "priority"),
     ];

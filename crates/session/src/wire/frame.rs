@@ -194,12 +194,14 @@ pub enum Frame {
     Ping(u64),
     /// Answers PING.
     Pong(u64),
-    /// Changes the role of a subflow.
+    /// Changes the role and the cost of a subflow.
     SubflowRole {
         /// The subflow.
         subflow: SubflowId,
         /// Its new role: regular or backup.
         role: Role,
+        /// Step of its cost, from 0.
+        cost: u8,
     },
     /// The receiver is to treat this subflow as lost.
     Cut {

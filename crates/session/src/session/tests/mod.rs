@@ -2,6 +2,7 @@
 
 mod chunks;
 mod confirm;
+mod costs;
 mod express;
 mod feedback;
 mod go_away;

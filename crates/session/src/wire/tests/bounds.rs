@@ -147,7 +147,12 @@ fn unknown_values_fall_back() {
     for (octet, role) in [(0, Role::Regular), (2, Role::Express), (9, Role::Backup)] {
         let read = parse_all(vec![0x1c, 2, 5, octet].into());
         let subflow = SubflowId(5);
-        assert_eq!(read, Ok(vec![Frame::SubflowRole { subflow, role }]));
+        let expected = Frame::SubflowRole {
+            subflow,
+            role,
+            cost: 0,
+        };
+        assert_eq!(read, Ok(vec![expected]));
     }
 }
 

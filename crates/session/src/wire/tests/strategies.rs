@@ -219,7 +219,11 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         number().prop_map(Frame::MaxStreams),
         number().prop_map(Frame::Ping),
         number().prop_map(Frame::Pong),
-        (subflow(), role()).prop_map(|(subflow, role)| Frame::SubflowRole { subflow, role }),
+        (subflow(), role(), any::<u8>()).prop_map(|(subflow, role, cost)| Frame::SubflowRole {
+            subflow,
+            role,
+            cost
+        }),
         (
             (0x40..=u8::MAX).prop_filter("known", |n| {
                 FrameType::KNOWN.iter().all(|(known, _)| known.0 != *n)

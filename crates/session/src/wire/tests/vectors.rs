@@ -146,6 +146,14 @@ fn admit(change: u64, [after_bytes, background_bytes]: [u64; 2], tail_ms: u64) -
     }
 }
 
+fn role(role: Role, cost: u8) -> Frame {
+    Frame::SubflowRole {
+        subflow: SubflowId(2),
+        role,
+        cost,
+    }
+}
+
 fn capable() -> Frame {
     Frame::MpCapable {
         random: Secret(rising(0)),
@@ -323,13 +331,8 @@ fn frames() -> BTreeMap<&'static str, Frame> {
         ),
         ("ping", Frame::Ping(12_345)),
         ("pong", Frame::Pong(12_345)),
-        (
-            "subflow-role",
-            Frame::SubflowRole {
-                subflow: SubflowId(2),
-                role: Role::Backup,
-            },
-        ),
+        ("subflow-role", role(Role::Backup, 0)),
+        ("subflow-role-cost", role(Role::Regular, 1)),
         (
             "cut",
             Frame::Cut {

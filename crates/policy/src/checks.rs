@@ -1,31 +1,22 @@
-//! Parts of the language that no daemon applies yet. A policy with one of them is refused, so that
-//! no rule is without effect silently.
+//! Checks of a policy as a whole.
 
-use crate::mode::Mode;
 use crate::policy::Policy;
 use crate::rule::Action;
 use mpbond_toml_text::{FileError, Place};
 
 /// Reason for which `mode` is refused.
 const WITHOUT_LINKS: &str =
-    "not in force yet: it concerns links with a `radio` or a cost, and no [[link]] has one";
-
-/// Reason for which `cost` is refused.
-const BALANCED: &str = "not in force yet: mpbond applies it with mode = \"saver\" only";
+    "it has no effect: it concerns links with a `radio` or a cost, and no [[link]] has one";
 
 impl Policy {
-    /// Checks that the daemons apply everything that the policy says.
+    /// Checks that what the policy says has an effect.
     ///
     /// # Errors
-    /// The first part that is not in force yet, with its place.
-    pub fn check_in_force(&self) -> Result<(), FileError> {
+    /// The first part that has none, with its place.
+    pub fn check_effect(&self) -> Result<(), FileError> {
         let has_subject = self.has_radios() || self.has_costs();
-        if let Some(place) = self.mode_place.filter(|_| !has_subject) {
-            return Err(self.wrong(place, "policy.mode", WITHOUT_LINKS));
-        }
-        let mut links = self.links.values();
-        match links.find(|link| link.cost.is_some() && self.mode == Mode::Balanced) {
-            Some(link) => Err(self.wrong(link.place, "link.cost", BALANCED)),
+        match self.mode_place.filter(|_| !has_subject) {
+            Some(place) => Err(self.wrong(place, "policy.mode", WITHOUT_LINKS)),
             None => Ok(()),
         }
     }
