@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mpbond_net::control::{
-    HelperState, LinkKind, LinkState, Message, RefusalCode, RequestId, Ticket, encode,
+    HelperState, LinkKind, LinkState, Message, RefusalCode, RelayReport, RequestId, Ticket, encode,
     relay_preamble,
 };
 use mpbond_net::pairing;
@@ -382,6 +382,23 @@ fn control_messages() -> Vec<Message> {
                 kind: LinkKind::Lte,
                 signal_dbm: Some(-90),
             }],
+        }),
+        Message::Report(RelayReport {
+            number: 4,
+            relay: request,
+            th_p: Some(BitRate::from_mbps(5.0)),
+            pipe_rtt: Some(Duration::from_millis(4)),
+            level_down_bytes: 70_000,
+            level_up_bytes: 0,
+            th_hs: None,
+            hs_rtt: Some(Duration::from_millis(50)),
+            since_hs_byte: Some(Duration::from_micros(100)),
+            since_hs_down: Some(Duration::from_micros(100)),
+            sojourn_down: Some(Duration::from_millis(9)),
+            sojourn_up: None,
+            th_hs_down: Some(BitRate::from_mbps(10.0)),
+            bound_down_bytes: Some(4 << 20),
+            age: Some(Duration::ZERO),
         }),
         Message::Ping { token: 3 },
         Message::Pong { token: 3 },

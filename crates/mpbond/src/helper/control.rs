@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use mpbond_manager::{MAX_ADDRESSES, REPORT_EVERY};
 use mpbond_net::control::{ControlChannel, HelperState, Message, RefusalCode, RequestId, VERSION};
 use mpbond_net::pipe::PipeStream;
-use mpbond_net::relay::RelayHandle;
+use mpbond_net::relay::{Arrivals, RelayHandle};
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
 use tokio::sync::{mpsc, watch};
@@ -53,6 +53,8 @@ struct Reported {
     number: u64,
     bytes: u64,
     moved: Instant,
+    opened: Instant,
+    arrivals: Arrivals,
 }
 
 /// Serves one control connection until it ends. `visitor` is held while the peer is unknown.
@@ -152,9 +154,7 @@ pub(super) async fn serve(
             }
             Some(event) = happened.recv() => match event {
                 Event::Opened(request, handle, kind) => {
-                    let moved = Instant::now();
-                    let reported = Reported { kind, handle, number: 0, bytes: 0, moved };
-                    relays.insert(request, reported);
+                    relays.insert(request, Reported::new(kind, handle));
                 }
                 Event::Closed(request) => {
                     relays.remove(&request);
@@ -220,6 +220,19 @@ impl Drop for Reported {
 }
 
 impl Reported {
+    fn new(kind: Kind, handle: RelayHandle) -> Self {
+        let now = Instant::now();
+        Self {
+            kind,
+            handle,
+            number: 0,
+            bytes: 0,
+            moved: now,
+            opened: now,
+            arrivals: Arrivals::default(),
+        }
+    }
+
     fn look(&mut self) {
         let stats = self.handle.stats();
         let total = stats.map_or(self.bytes, |s| s.bytes_down + s.bytes_up);
@@ -235,7 +248,10 @@ impl Reported {
             && let Some(stats) = self.handle.stats()
         {
             self.number += 1;
-            control.queue(&Message::Report(stats.report(self.number, request)))?;
+            let total = stats.hs.bytes_received.unwrap_or_default();
+            let held_up = stats.is_held_up();
+            let rate = self.arrivals.read(self.opened.elapsed(), total, held_up);
+            control.queue(&Message::Report(stats.report(self.number, request, rate)))?;
         }
         Ok(())
     }

@@ -67,6 +67,10 @@ enum Direction {
 struct Known {
     down: Rate,
     up: Rate,
+    /// Rate of a helper's own link, down, as the helper measures it.
+    far_down: Rate,
+    /// Bytes that the helper holds of what its own link brought and the pipe did not take yet.
+    store_bytes: u64,
     /// Energy of its radio, in J.
     joules: f64,
     /// When bytes last moved.
@@ -125,6 +129,18 @@ impl Meter {
         known.last = Some(now);
     }
 
+    /// Enters a helper's report of its own link: its rate down, where that was measured, and the
+    /// bytes that the helper can hold for the pipe.
+    pub(crate) fn reported(&mut self, link: &str, rate: Option<BitRate>, store: Option<u64>) {
+        let known = self.0.entry(link.to_owned()).or_default();
+        if let Some(rate) = rate {
+            known.far_down.enter(rate.bps() as f64);
+        }
+        if let Some(store) = store {
+            known.store_bytes = store;
+        }
+    }
+
     /// Energy of a link's radio since the start, in J.
     pub(crate) fn joules(&self, link: &str) -> f64 {
         self.0.get(link).map_or(0.0, |known| known.joules)
@@ -146,6 +162,15 @@ impl Meter {
         let of = |direction| self.least_burst((now, direction), joules_per_second, own, helper);
         let (up, down) = (of(Direction::Up), of(Direction::Down));
         [up.or(down), down.or(up)].map(|least| least.unwrap_or(UNPRICED))
+    }
+
+    /// Rate of a helper's own link, if the helper reports it, and what the helper stores. Uplinks
+    /// come through the pipe first: how much faster the helper's link is makes no difference.
+    fn far(&self, helper: &str, direction: Direction) -> (Option<BitRate>, u64) {
+        match (self.0.get(helper), direction) {
+            (Some(known), Direction::Down) => (known.far_down.known(), known.store_bytes),
+            _ => (None, 0),
+        }
     }
 
     fn least_burst(
@@ -174,6 +199,8 @@ impl Meter {
             }
         }
         let path = rate(helper).filter(|_| bps > 0)?;
+        let (far, store_bytes) = self.far(helper, direction);
+        let far = far.unwrap_or(path).max(path);
         let pipe = radio(OF_PIPES)?;
         let pipe = match direction {
             Direction::Down => [pipe.down, pipe.up],
@@ -184,14 +211,14 @@ impl Meter {
                 radio: fastest.1,
                 rate: BitRate::from_bps(bps),
             },
-            // Which of its hops is the slower one is not known.
             helper: PricedLink {
                 radio: cost(of_helper),
-                rate: path,
+                rate: far,
             },
             pipe,
+            // The rate over both hops; that of the pipe alone may be higher.
             pipe_rate: path,
-            store_bytes: 0,
+            store_bytes,
         };
         let size = |price| {
             let size = priced.break_even(price, Duration::MAX);
@@ -263,6 +290,37 @@ mod tests {
         // An hour later it is measured again.
         let later = Timestamp::from_millis(1_000) + FORGET_AFTER;
         assert_eq!(sizes_at(later, &meter, name, 2.35), [UNPRICED; 2]);
+    }
+
+    /// docs/energy.md has 2.54 MB at 8/10/5. By the rate of the pipe alone it would be 4.67 MB.
+    #[test]
+    fn a_helper_that_reports_the_rate_of_its_own_link_is_priced_by_it() {
+        let name = "lte-2020-tmobile";
+        let mut meter = meter(name, 8.0, 5.0);
+        let [_, without] = sizes(&meter, name, 2.35);
+        assert!(
+            (4_650_000..4_700_000).contains(&without.bytes),
+            "{without:?}"
+        );
+        let report = |meter: &mut Meter, mbps: f64| {
+            let rate = Some(BitRate::from_mbps(mbps));
+            (0..5).for_each(|_| meter.reported("phone", rate, Some(4 << 20)));
+        };
+        report(&mut meter, 10.0);
+        let [up, down] = sizes(&meter, name, 2.35);
+        assert!((2_500_000..2_580_000).contains(&down.bytes), "{down:?}");
+        assert_eq!(up, down);
+        // A rate that cannot be says nothing.
+        for _ in 0..6 {
+            report(&mut meter, 0.0);
+        }
+        let [_, zero] = sizes(&meter, name, 2.35);
+        assert_eq!(zero, without);
+        for _ in 0..6 {
+            meter.reported("phone", Some(BitRate::from_bps(u64::MAX)), Some(u64::MAX));
+        }
+        let [_, endless] = sizes(&meter, name, 2.35);
+        assert!((1..down.bytes).contains(&endless.bytes), "{endless:?}");
     }
 
     /// What is decided by rates that are measured up to a third too low costs at most 1.25 times

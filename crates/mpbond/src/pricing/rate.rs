@@ -22,13 +22,17 @@ pub(super) struct Rate(VecDeque<f64>);
 impl Rate {
     /// Enters the bytes that moved in this time.
     pub(super) fn sample(&mut self, bytes: u64, time: Duration) {
-        if bytes < LEAST_BYTES || time.is_zero() {
-            return;
+        if bytes >= LEAST_BYTES && !time.is_zero() {
+            self.enter(bytes as f64 * 8.0 / time.as_secs_f64());
         }
+    }
+
+    /// Enters a sample in bits per second.
+    pub(super) fn enter(&mut self, bps: f64) {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
-        self.0.push_back(bytes as f64 * 8.0 / time.as_secs_f64());
+        self.0.push_back(bps);
     }
 
     /// The highest sample but one: most are of an application that had less to send, and the

@@ -161,6 +161,7 @@ fn take_report(primary: &Rc<Primary>, link: LinkId, r: &RelayReport) {
             throughput: r.th_hs.unwrap_or_default(),
         },
     };
+    primary.far_link_measured(link, r.th_hs_down, r.bound_down_bytes);
     let subflow = primary.manage_with_facts(|m, now| m.handle_report(now, link, &report));
     let driver = primary.driver.borrow().clone();
     let (Some(driver), Some(subflow)) = (driver, subflow) else {

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use mpbond_manager::LinkId;
 use mpbond_price::Radio;
 use mpbond_session::{IDLE_LONG, LeastBurst, SubflowId, SubflowState, SubflowStats};
+use mpbond_units::BitRate;
 
 use super::links::LinkConfig;
 use super::state::Primary;
@@ -82,6 +84,20 @@ impl Primary {
             }
         }
         self.price(driver, &subflows);
+    }
+
+    /// A helper has reported the rate at which bytes reach it, and how many it can hold.
+    pub(super) fn far_link_measured(
+        &self,
+        link: LinkId,
+        rate: Option<BitRate>,
+        store: Option<u64>,
+    ) {
+        let name = self.link_name(link);
+        if self.radio(&name).is_some() {
+            let mut meter = self.prices.meter.borrow_mut();
+            meter.reported(&name, rate, store);
+        }
     }
 
     /// Applies the prices that follow from the policy and what is known of the links.

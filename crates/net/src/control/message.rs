@@ -224,6 +224,13 @@ pub struct RelayReport {
     /// Sojourn time at the helper of the last byte sent to the proxy.
     #[serde(with = "as_micros", default)]
     pub sojourn_up: Option<Duration>,
+    /// Throughput of the HS-Path towards the helper, over the last fifth of a second. Unknown where
+    /// little arrived, or where the buffer for the primary was so full that it was the limit.
+    #[serde(with = "as_bps", default, skip_serializing_if = "Option::is_none")]
+    pub th_hs_down: Option<BitRate>,
+    /// Most bytes that are buffered for the primary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_down_bytes: Option<u64>,
     /// Age of these measurements when sent.
     #[serde(with = "as_micros", default)]
     pub age: Option<Duration>,

@@ -20,6 +20,7 @@
 //! - When its peer is closed with unread bytes, the kernel reports a reset, which ends the relay at
 //!   once: bytes that came up before and were not read yet are lost.
 
+mod arrivals;
 mod direction;
 mod hop;
 mod kernel_pipe;
@@ -41,6 +42,7 @@ use tokio::net::TcpStream;
 
 use crate::pipe::PipeStream;
 use crate::tcp;
+pub use arrivals::Arrivals;
 use direction::{Direction, End, Halt};
 use hop::Hop;
 pub use stats::{Budget, RelayHandle, RelayStats};
@@ -131,7 +133,7 @@ impl Relay {
         }
         Ok(Self {
             sockets: Arc::new(Sockets { pipe, hs }),
-            shared: Arc::new(Shared::new()),
+            shared: Arc::new(Shared::new(options.bound_bytes)),
             options,
         })
     }

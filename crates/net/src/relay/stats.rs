@@ -61,6 +61,8 @@ pub(super) struct Sockets {
 /// State written by the running relay and read by its handles.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// Most bytes that are buffered in each direction.
+    bound_bytes: u64,
     pub stop: Notify,
     /// Notified by the first byte after an idle period.
     pub woken: Notify,
@@ -79,8 +81,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(bound_bytes: u64) -> Self {
         Self {
+            bound_bytes,
             stop: Notify::new(),
             woken: Notify::new(),
             bytes_down: AtomicU64::new(0),
@@ -170,6 +173,8 @@ pub struct RelayStats {
     pub level_down_bytes: u64,
     /// Bytes buffered at this helper for the proxy (B_h).
     pub level_up_bytes: u64,
+    /// Most bytes that are buffered in each direction.
+    pub bound_bytes: u64,
     /// Time since the last byte on the HS-Path, either direction.
     pub since_hs_byte: Option<Duration>,
     /// Time since the last byte received on the HS-Path.
@@ -227,6 +232,7 @@ impl RelayHandle {
             bytes_up: s.bytes_up.load(Relaxed),
             level_down_bytes: level(&s.held_down, hs, pipe)?,
             level_up_bytes: level(&s.held_up, pipe, hs)?,
+            bound_bytes: s.bound_bytes,
             since_hs_byte: s.since(&s.last_hs_byte_us),
             since_hs_down: s.since(&s.last_hs_down_us),
             sojourn_down: last(&s.sojourn_down),
@@ -238,8 +244,19 @@ impl RelayHandle {
 }
 
 impl RelayStats {
-    /// These statistics as a report to the primary.
-    pub fn report(&self, number: u64, relay: RequestId) -> RelayReport {
+    /// Whether the buffer for the primary is so full that it limits what comes over the HS-Path.
+    pub fn is_held_up(&self) -> bool {
+        self.level_down_bytes > self.bound_bytes / 2
+    }
+
+    /// These statistics as a report to the primary, with the rate at which bytes come over the
+    /// HS-Path.
+    pub fn report(
+        &self,
+        number: u64,
+        relay: RequestId,
+        th_hs_down: Option<BitRate>,
+    ) -> RelayReport {
         RelayReport {
             number,
             relay,
@@ -253,6 +270,8 @@ impl RelayStats {
             since_hs_down: self.since_hs_down,
             sojourn_down: self.sojourn_down,
             sojourn_up: self.sojourn_up,
+            th_hs_down,
+            bound_down_bytes: Some(self.bound_bytes),
             age: Some(Duration::ZERO),
         }
     }
