@@ -21,6 +21,8 @@ export type Mode = "bonded" | "standby" | "off";
 export interface Energy {
   radio: string;
   joules: number;
+  /** The last seven days up to the present one, which comes last. */
+  days?: { day: string; joules: number }[];
   /** Least bytes of transfers for which a helper is woken; null: for none. */
   woken_for?: { download_bytes: number | null; upload_bytes: number | null };
 }

@@ -414,9 +414,22 @@ pub struct LinkEnergy {
     pub radio: String,
     /// Joules of the radio since the daemon started.
     pub joules: f64,
+    /// Joules on the last seven days up to this one in the time zone of the host, oldest first,
+    /// over restarts. Earlier days without any are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<DayJoules>,
     /// Transfers for which a helper is woken. Absent for an own link, and while no rates are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_for: Option<WokenFor>,
+}
+
+/// Joules of a radio on a day.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DayJoules {
+    /// The day, as 2026-11-27.
+    pub day: String,
+    /// Joules.
+    pub joules: f64,
 }
 
 /// Least bytes of transfers for which a helper is woken; null: for none.

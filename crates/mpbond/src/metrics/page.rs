@@ -40,6 +40,7 @@ pub fn text(s: &Status) -> String {
     sessions(&mut page, s);
     paths(&mut page, s);
     gauges_of_paths(&mut page, s);
+    radios(&mut page, s);
     relays(&mut page, s);
     page.text
 }
@@ -263,6 +264,28 @@ fn gauges_of_paths(page: &mut Page, s: &Status) {
     );
 }
 
+/// Energy of the radios that the policy names.
+fn radios(page: &mut Page, s: &Status) {
+    let links = s.links.iter();
+    let with = links.filter_map(|link| Some((label("path", &link.name), link.energy.as_ref()?)));
+    let with: Vec<_> = with.collect();
+    let joules = with.iter().map(|(labels, e)| (labels.clone(), e.joules));
+    page.counter(
+        "mpbond_radio_joules_total",
+        "Energy of the path's radio by its model, in joules.",
+        joules.collect(),
+    );
+    let today = with.iter().filter_map(|(labels, e)| {
+        let today = e.days.last()?;
+        Some((labels.clone(), today.joules))
+    });
+    page.gauge(
+        "mpbond_radio_today_joules",
+        "The same on this calendar day in the time zone of the host, over restarts.",
+        today.collect(),
+    );
+}
+
 fn relays(page: &mut Page, s: &Status) {
     const DOWN_UP: [&str; 2] = ["down", "up"];
     let mut now: BTreeMap<String, (u64, [u64; 2])> = BTreeMap::new();
@@ -325,8 +348,8 @@ mod tests {
 
     use super::*;
     use crate::status::{
-        BudgetStatus, LinkStatus, MemoryStatus, PathStatus, PeerStatus, RelayStatus, RelayedStatus,
-        RuleStatus,
+        BudgetStatus, DayJoules, LinkEnergy, LinkStatus, MemoryStatus, PathStatus, PeerStatus,
+        RelayStatus, RelayedStatus, RuleStatus,
     };
 
     fn subflow(id: u32, state: &str) -> SubflowStatus {
@@ -337,6 +360,19 @@ mod tests {
             pad_ms: 40.0 * f64::from(id),
             th_mbps: Some(8.0),
             ..SubflowStatus::default()
+        }
+    }
+
+    fn energy() -> LinkEnergy {
+        let day = |day: &str, joules| DayJoules {
+            day: day.into(),
+            joules,
+        };
+        LinkEnergy {
+            radio: "lte-2012".into(),
+            joules: 25.5,
+            days: vec![day("2026-11-26", 120.0), day("2026-11-27", 26.25)],
+            woken_for: None,
         }
     }
 
@@ -378,6 +414,7 @@ mod tests {
             }],
             links: vec![LinkStatus {
                 name: "lte".into(),
+                energy: (role == "primary").then(energy),
                 ..LinkStatus::default()
             }],
             relays: vec![RelayStatus {

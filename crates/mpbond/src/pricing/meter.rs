@@ -86,8 +86,8 @@ impl Known {
         }
     }
 
-    /// Energy of an activity of this length, which ends now, in J.
-    fn spend(&mut self, now: Timestamp, time: Duration, moved: Moved, radio: &Radio) {
+    /// Adds the energy of an activity of this length, which ends now. Returns it in J.
+    fn spend(&mut self, now: Timestamp, time: Duration, moved: Moved, radio: &Radio) -> f64 {
         let quiet = match self.last {
             Some(last) => now.since(last).saturating_sub(time),
             None => Duration::MAX,
@@ -97,10 +97,12 @@ impl Known {
             true => radio.down.active_watts,
             false => radio.up.active_watts,
         };
-        self.joules += radio.down.wake_joules(quiet)
+        let joules = radio.down.wake_joules(quiet)
             + active * time.as_secs_f64()
             + radio.down.joules_per_bit * bits(moved.down)
             + radio.up.joules_per_bit * bits(moved.up);
+        self.joules += joules;
+        joules
     }
 }
 
@@ -109,24 +111,24 @@ impl Known {
 pub(crate) struct Meter(BTreeMap<String, Known>);
 
 impl Meter {
-    /// Enters the bytes that moved over a link in the time that ends now.
+    /// Enters the bytes that moved over a link in the time that ends now. Returns the joules of its
+    /// radio.
     pub(crate) fn moved(
         &mut self,
         (now, time): (Timestamp, Duration),
         link: &str,
         moved: Moved,
         radio: Option<&Radio>,
-    ) {
+    ) -> f64 {
         if moved == Moved::default() {
-            return;
+            return 0.0;
         }
         let known = self.0.entry(link.to_owned()).or_default();
         known.down.sample(moved.down, time);
         known.up.sample(moved.up, time);
-        if let Some(radio) = radio {
-            known.spend(now, time, moved, radio);
-        }
+        let joules = radio.map_or(0.0, |radio| known.spend(now, time, moved, radio));
         known.last = Some(now);
+        joules
     }
 
     /// Enters a helper's report of its own link: its rate down, where that was measured, and the
@@ -371,8 +373,9 @@ mod tests {
         let mut meter = Meter::default();
         let lte = radio("lte-2012");
         let moved = Moved { down: 1_500, up: 0 };
-        meter.moved((Timestamp::from_millis(200), TIME), "own", moved, lte);
+        let spent = meter.moved((Timestamp::from_millis(200), TIME), "own", moved, lte);
         let first = meter.joules("own");
+        assert_eq!(spent, first);
         assert!((first - 12.765 - 0.2576).abs() < 0.01, "{first}");
         meter.moved((Timestamp::from_millis(1_400), TIME), "own", moved, lte);
         let more = meter.joules("own") - first;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use jiff::civil::Date;
 use mpbond_manager::LinkId;
 use mpbond_price::Radio;
 use mpbond_session::{IDLE_LONG, LeastBurst, SubflowId, SubflowState, SubflowStats};
@@ -14,7 +15,7 @@ use super::links::LinkConfig;
 use super::state::Primary;
 use crate::driver::Driver;
 use crate::pricing::{Moved, OwnLink, UNPRICED, differ};
-use crate::status::{LinkEnergy, WokenFor};
+use crate::status::{DayJoules, LinkEnergy, WokenFor};
 
 /// Interval of looks while bytes move: a transfer of a second has some.
 const EVERY: Duration = Duration::from_millis(200);
@@ -36,6 +37,7 @@ async fn watch(primary: Rc<Primary>, driver: Driver) {
         tokio::time::sleep(wait).await;
         primary.look(&driver, &mut seen, primary.clock.now().since(before));
     }
+    primary.save_energy(true);
     let mut watched = primary.prices.watched.borrow_mut();
     watched.take_if(|handle| handle.is_of(&driver));
 }
@@ -79,11 +81,23 @@ impl Primary {
         // The first look only learns where counting begins.
         if !time.is_zero() {
             let mut meter = self.prices.meter.borrow_mut();
+            let mut usage = self.limits.usage.borrow_mut();
+            let today = usage.today();
             for (name, moved) in links {
-                meter.moved((now, time), name, moved, self.radio(name));
+                let joules = meter.moved((now, time), name, moved, self.radio(name));
+                usage.spend(name, today, joules);
             }
         }
+        self.save_energy(false);
         self.price(driver, &subflows);
+    }
+
+    /// Keeps the joules over a restart. A process that has taken over keeps them itself.
+    fn save_energy(&self, is_last: bool) {
+        if !*self.handed_over.borrow() {
+            let mut usage = self.limits.usage.borrow_mut();
+            usage.save(self.clock.now(), &[], is_last);
+        }
     }
 
     /// A helper has reported the rate at which bytes reach it, and how many it can hold.
@@ -148,6 +162,17 @@ impl Primary {
         names
     }
 
+    /// Joules of a link's radio on the last days.
+    fn joules_by_day(&self, link: &str) -> Vec<DayJoules> {
+        let usage = self.limits.usage.borrow();
+        let days = usage.joules_by_day(link, usage.today()).into_iter();
+        let day = |(day, joules): (Date, f64)| DayJoules {
+            day: day.to_string(),
+            joules,
+        };
+        days.map(day).collect()
+    }
+
     /// Energy of a link, if its radio is named.
     pub(super) fn energy_of(&self, link: &str, subflows: &[SubflowStats]) -> Option<LinkEnergy> {
         let radio = self.radio(link)?;
@@ -159,6 +184,7 @@ impl Primary {
         Some(LinkEnergy {
             radio: radio.name.to_owned(),
             joules: self.prices.meter.borrow().joules(link),
+            days: self.joules_by_day(link),
             woken_for: sizes.map(|[up, down]| WokenFor {
                 download_bytes: size(down),
                 upload_bytes: size(up),

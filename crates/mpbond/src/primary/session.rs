@@ -39,6 +39,8 @@ pub(super) async fn run(primary: Rc<Primary>) {
         );
         primary.driver.replace(Some(driver.clone()));
         primary.prices.forget_subflows();
+        // The first bytes of a process are no end of a pause.
+        primary.watch_prices(&driver);
         primary.manage(Manager::handle_session_opened);
         let retires = attend(&primary, &driver, &mut notices).await;
         primary.driver.replace(None);

@@ -1,23 +1,40 @@
-//! Bytes used of caps of links and budgets of rules: the accounts of a primary, kept in a file
-//! beside its identity.
+//! Bytes used of caps of links and budgets of rules, and joules of radios by day: the accounts of a
+//! primary, kept in a file beside its identity.
 
+mod energy;
+mod host_zone;
 mod interface_bytes;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use mpbond_policy::{Account, Cap, CapEvent, InterfaceCounter, Period, Reading};
 use mpbond_units::Timestamp;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use energy::Energy;
 pub use interface_bytes::InterfaceBytes;
 
-/// The accounts of links that have or had a cap, and of rules that have or had a budget.
+/// Maximum size of the file in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Interval at which joules are written while they grow: what a crash may lose.
+const SAVE_ENERGY_EVERY: Duration = Duration::from_secs(60);
+
+/// The accounts of links that have or had a cap or a radio, and of rules that have or had a budget.
 pub struct Usage {
     path: PathBuf,
+    /// That of this host.
+    zone: TimeZone,
     accounts: File,
+    /// When joules were written last, and whether there are more since.
+    energy_saved: Timestamp,
+    has_new_energy: bool,
     /// The file could not be written: said once, until it can be.
     is_failing: bool,
 }
@@ -48,6 +65,8 @@ struct File {
     link: BTreeMap<String, Used>,
     #[serde(default)]
     rule: BTreeMap<String, Used>,
+    #[serde(default)]
+    energy: Energy,
 }
 
 impl File {
@@ -92,7 +111,13 @@ impl Usage {
     pub fn load(identity: &Path) -> io::Result<Self> {
         let path = Self::file_of(identity);
         let at = |problem: &dyn std::fmt::Display| format!("{}: {problem}", path.display());
-        let accounts = match std::fs::read_to_string(&path) {
+        let read = || -> io::Result<String> {
+            let mut text = String::new();
+            let file = std::fs::File::open(&path)?;
+            file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+            Ok(text)
+        };
+        let mut accounts: File = match read() {
             Ok(text) => {
                 let wrong = |e: toml::de::Error| {
                     io::Error::new(io::ErrorKind::InvalidData, at(&e.message()))
@@ -102,11 +127,34 @@ impl Usage {
             Err(e) if e.kind() == io::ErrorKind::NotFound => File::default(),
             Err(e) => return Err(io::Error::new(e.kind(), at(&e))),
         };
+        accounts.energy.bound();
         Ok(Self {
             path,
+            zone: host_zone::read(),
             accounts,
+            energy_saved: Timestamp::ZERO,
+            has_new_energy: false,
             is_failing: false,
         })
+    }
+
+    /// The present day in the time zone of this host.
+    pub fn today(&self) -> Date {
+        self.zone.to_datetime(jiff::Timestamp::now()).date()
+    }
+
+    /// Adds to the joules of a link's radio on this day.
+    pub fn spend(&mut self, link: &str, day: Date, joules: f64) {
+        if joules > 0.0 {
+            self.accounts.energy.add(link, day, joules);
+            self.has_new_energy = true;
+        }
+    }
+
+    /// Joules of a link's radio on the last seven days up to this one, oldest first, without
+    /// earlier days that have none.
+    pub fn joules_by_day(&self, link: &str, today: Date) -> Vec<(Date, f64)> {
+        self.accounts.energy.days(link, today)
     }
 
     /// Counts what has moved of a cap, in the period of the present time. Returns the event of
@@ -143,12 +191,16 @@ impl Usage {
         used.is_some_and(|used| used.account.is_reached(cap))
     }
 
-    /// Writes the file if one of these caps' accounts should be saved, or `is_last`.
+    /// Writes the file if one of these caps' accounts or the joules should be saved, or if
+    /// `is_last`, what has changed.
     pub fn save(&mut self, now: Timestamp, caps: &[(Capped, Cap)], is_last: bool) {
-        let is_due = caps.iter().any(|(of, cap)| {
-            let used = self.accounts.get(of);
-            used.is_some_and(|used| is_last || used.account.is_save_due(now, cap))
-        });
+        let is_old = now.since(self.energy_saved) >= SAVE_ENERGY_EVERY;
+        let has_energy = self.has_new_energy && (is_last || is_old);
+        let is_due = has_energy
+            || caps.iter().any(|(of, cap)| {
+                let used = self.accounts.get(of);
+                used.is_some_and(|used| is_last || used.account.is_save_due(now, cap))
+            });
         if !is_due {
             return;
         }
@@ -160,6 +212,8 @@ impl Usage {
         match written {
             Ok(()) => {
                 self.is_failing = false;
+                self.has_new_energy = false;
+                self.energy_saved = now;
                 self.accounts
                     .all()
                     .for_each(|used| used.account.handle_saved(now));
@@ -167,7 +221,7 @@ impl Usage {
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
                     let path = self.path.display();
-                    warn!(%path, %error, "what caps have used cannot be kept over a restart");
+                    warn!(%path, %error, "usage cannot be kept over a restart");
                 }
             }
         }
@@ -234,6 +288,36 @@ mod tests {
         let next = period("2026-12-01T00:00:00Z");
         assert_eq!(usage.count(&phone, &cap, &next, None), None);
         assert!(!usage.is_reached(&phone, &cap));
+    }
+
+    #[test]
+    fn joules_are_written_each_minute_and_at_the_end_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = folder.path().join("identity.pem");
+        let again = |day: Date| Usage::load(&identity).unwrap().joules_by_day("phone", day);
+        let day = jiff::civil::date(2026, 11, 27);
+        let at = |s: u64| Timestamp::from_millis(s * 1_000);
+        let mut usage = Usage::load(&identity).unwrap();
+        usage.save(at(100), &[], true);
+        assert!(!Usage::file_of(&identity).exists(), "there is nothing");
+        usage.spend("phone", day, 12.75);
+        usage.save(at(100), &[], false);
+        assert_eq!(again(day), [(day, 12.75)]);
+        usage.spend("phone", day, 1.0);
+        usage.save(at(159), &[], false);
+        assert_eq!(again(day), [(day, 12.75)]);
+        usage.save(at(160), &[], false);
+        assert_eq!(again(day), [(day, 13.75)]);
+        usage.spend("phone", day, 0.25);
+        usage.save(at(161), &[], true);
+        assert_eq!(again(day), [(day, 14.0)]);
+        // Accounts of caps are in the same file.
+        let (cap, november) = (cap(1_000), period("2026-11-27T12:00:00Z"));
+        let phone = Capped::Link("phone".to_owned());
+        usage.count(&phone, &cap, &november, Some(Moved::Bytes(700)));
+        usage.save(at(162), &[(phone.clone(), cap)], true);
+        assert_eq!(again(day), [(day, 14.0)]);
+        assert_eq!(Usage::load(&identity).unwrap().used_bytes(&phone), 700);
     }
 
     #[test]

@@ -70,3 +70,36 @@ fn a_saver_leaves_the_helper_asleep_once_the_rates_are_known_and_fastest_uses_it
     assert!(energy("helper").is_null());
     assert!(download(&bond, origin, size) > u64::from(size) / 4);
 }
+
+/// The joules of each link's last day.
+fn today(bond: &Bond, link: &str) -> f64 {
+    let energy = got(bond, &format!("GET /v1/links/{link}"), "")["energy"].clone();
+    let days = energy["days"].as_array().unwrap();
+    days.last().unwrap()["joules"].as_f64().unwrap()
+}
+
+#[test]
+fn joules_of_a_day_are_kept_over_a_restart() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "policy = \"policy.toml\"", "");
+    let policy = "[policy]\n[[link]]\nname = \"own\"\nradio = \"lte-2012\"\n";
+    std::fs::write(bond.file("policy.toml"), policy).unwrap();
+    let _proxy = bond.start("proxy");
+    let mut primary = bond.start("primary");
+    bond.joined(1);
+    assert!(today(&bond, "own") < 1e-9);
+    download(&bond, origin, 8_000_000);
+    // A promotion and a tail, 12.77 J; only one, unless midnight comes between.
+    until("the transfer is looked at", || today(&bond, "own") > 12.0);
+    let before = today(&bond, "own");
+    primary.stop();
+    let _primary = bond.start("primary");
+    bond.joined(1);
+    let after = today(&bond, "own");
+    assert!(after >= before && after < before + 12.0, "{before} {after}");
+    let energy = got(&bond, "GET /v1/links/own", "")["energy"].clone();
+    assert!(
+        energy["joules"].as_f64().unwrap() < before,
+        "since the start"
+    );
+}

@@ -1,5 +1,6 @@
 //! A status as text.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -185,7 +186,14 @@ fn links(text: &mut String, links: &[LinkStatus]) {
 
 /// Energy of a link, and for what it is woken.
 fn energy_text(energy: &LinkEnergy) -> String {
-    let spent = format!("about {:.1} J of {}", energy.joules, energy.radio);
+    let mut spent = format!("about {:.1} J of {}", energy.joules, energy.radio);
+    let mut days = energy.days.iter();
+    if let Some(today) = days.next_back() {
+        let _ = write!(spent, ", today {:.1} J", today.joules);
+    }
+    days.for_each(|day| {
+        let _ = write!(spent, ", {} {:.1} J", day.day, day.joules);
+    });
     let Some(woken) = energy.woken_for else {
         return spent;
     };
@@ -408,7 +416,7 @@ fn transfers(text: &mut String, transfers: &[TransferStatus]) {
 mod tests {
     use super::*;
     use anstream::adapter::strip_str;
-    use mpbond::status::{BudgetStatus, ShareStatus, SubflowStatus, WokenFor};
+    use mpbond::status::{BudgetStatus, DayJoules, ShareStatus, SubflowStatus, WokenFor};
 
     fn primary(bytes_in: u64, uptime_s: f64) -> Status {
         Status {
@@ -523,10 +531,18 @@ transfers
         let energy = |woken_for| LinkEnergy {
             radio: "lte-2012".into(),
             joules: 25.31,
+            days: Vec::new(),
             woken_for,
         };
+        let day = |day: &str, joules| DayJoules {
+            day: day.into(),
+            joules,
+        };
         let mut now = primary(0, 1.0);
-        now.links[0].energy = Some(energy(None));
+        now.links[0].energy = Some(LinkEnergy {
+            days: vec![day("2026-11-26", 120.0), day("2026-11-27", 26.06)],
+            ..energy(None)
+        });
         now.links.push(LinkStatus {
             name: "phone".into(),
             energy: Some(energy(Some(WokenFor {
@@ -539,7 +555,7 @@ transfers
         let words: Vec<&str> = text.split_whitespace().collect();
         let text = words.join(" ");
         for line in [
-            "lte: about 25.3 J of lte-2012 phone:",
+            "lte: about 25.3 J of lte-2012, today 26.1 J, 2026-11-26 120.0 J phone:",
             "phone: about 25.3 J of lte-2012; woken for downloads from 2.54 MB on, for no uploads",
         ] {
             assert!(text.contains(line), "{text}");
