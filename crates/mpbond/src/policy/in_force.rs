@@ -169,10 +169,11 @@ impl InForce {
         }
     }
 
-    /// Whether new flows of a rule wait for a path.
-    pub fn delays(&self, rule: Option<usize>) -> bool {
+    /// Time for which new flows of a rule wait for a path, or those of the class background for a
+    /// radio that is awake.
+    pub fn delay(&self, rule: Option<usize>) -> Duration {
         self.carriage(rule)
-            .is_some_and(|carriage| !carriage.delay.is_zero())
+            .map_or(Duration::ZERO, |carriage| carriage.delay)
     }
 
     /// Whether a new flow of a rule is accepted on this device.

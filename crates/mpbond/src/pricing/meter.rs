@@ -143,6 +143,12 @@ impl Meter {
         }
     }
 
+    /// Whether the radio of a link is in use, or in the tail of its last use.
+    pub(crate) fn is_awake(&self, now: Timestamp, link: &str, radio: &Radio) -> bool {
+        let last = self.0.get(link).and_then(|known| known.last);
+        last.is_some_and(|last| now.since(last) < radio.down.tail)
+    }
+
     /// Energy of a link's radio since the start, in J.
     pub(crate) fn joules(&self, link: &str) -> f64 {
         self.0.get(link).map_or(0.0, |known| known.joules)
@@ -379,6 +385,9 @@ mod tests {
         assert!((first - 12.765 - 0.2576).abs() < 0.01, "{first}");
         meter.moved((Timestamp::from_millis(1_400), TIME), "own", moved, lte);
         let more = meter.joules("own") - first;
+        let is_awake = |ms| meter.is_awake(Timestamp::from_millis(ms), "own", lte.unwrap());
+        assert!(is_awake(1_400) && is_awake(12_900) && !is_awake(13_000));
+        assert!(!meter.is_awake(Timestamp::from_millis(1_400), "phone", lte.unwrap()));
         assert!((more - 12.45 / 11.576 - 0.2576).abs() < 0.01, "{more}");
         // Nothing moved, or the radio is not named.
         meter.moved(

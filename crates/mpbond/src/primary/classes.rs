@@ -24,6 +24,11 @@ pub(super) struct Treated {
     pub(super) watch: Option<ClassWatch>,
 }
 
+/// The class of a client's connection.
+pub(super) fn class(connection: &Intercepted, identity: &Identity, ruling: &Ruling) -> Class {
+    ruling.class(claimed(connection, identity.owner())).0
+}
+
 /// The treatment of a client's connection that this session carries.
 pub(super) fn of(
     primary: &Primary,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use mpbond_intercept::dns::Family;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Reception, Refusal};
+use mpbond_policy::Class;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
@@ -137,10 +138,12 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let asked = connection.destination().clone();
     let to = destination(&asked);
     let mut ruling = rules::apply(&primary, &connection, &identity).await;
+    let since = Instant::now();
     let (place, treated) = loop {
+        let class = classes::class(&connection, &identity, &ruling);
         let room = match ruling.handling {
             Handling::Carry => tokio::select! {
-                room = room::place(&primary, &asked, &ruling) => Some(room),
+                room = room::place(&primary, &asked, (&ruling, class), since.into()) => Some(room),
                 // It may wait for an hour.
                 () = confirmed::left(&connection), if ruling.may_wait() => {
                     return debug!(%to, "client left");
@@ -207,7 +210,9 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     // The session may have ended meanwhile.
     let place = match place.is_void() {
         true => {
-            let room = room::place(&primary, &asked, &ruling).await;
+            // It is told that it is connected, and waits for no radio any more.
+            let ruled = (&ruling, Class::Bulk);
+            let room = room::place(&primary, &asked, ruled, since.into()).await;
             Some(room).filter(|_| ruling.is_current(&primary))
         }
         false => Some(Room::Free(place)),

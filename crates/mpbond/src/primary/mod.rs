@@ -5,6 +5,7 @@
 //! ([`fronts`], [`transparent`], [`dns`]) into the session or past it.
 
 mod actions;
+mod awake;
 mod carried_families;
 mod claims;
 mod classes;

@@ -83,9 +83,14 @@ impl Primary {
             let mut meter = self.prices.meter.borrow_mut();
             let mut usage = self.limits.usage.borrow_mut();
             let today = usage.today();
+            let mut has_spent = false;
             for (name, moved) in links {
                 let joules = meter.moved((now, time), name, moved, self.radio(name));
                 usage.spend(name, today, joules);
+                has_spent |= joules > 0.0;
+            }
+            if has_spent {
+                self.prices.moved.notify_waiters();
             }
         }
         self.save_energy(false);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mpbond_intercept as intercept;
 use mpbond_intercept::{Intercepted, Refusal};
 use mpbond_manager::Admission;
-use mpbond_policy::Multipath;
+use mpbond_policy::{Class, Multipath};
 use mpbond_session::{Destination, PathSet};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
@@ -39,15 +39,16 @@ pub(super) enum Room {
     NotPermitted(&'static str),
 }
 
-/// Takes a place in the session for a connection to this destination, once the session has a path
-/// that works and that the ruling lets it use, and takes another stream.
+/// Takes a place in the session for a connection of this class to this destination, which has
+/// waited since then, once the session has a path that works and that the ruling lets it use, and
+/// takes another stream.
 pub(super) async fn place(
     primary: &Rc<Primary>,
     to: &intercept::Destination,
-    ruling: &Ruling,
+    (ruling, class): (&Ruling, Class),
+    since: Instant,
 ) -> Room {
-    let since = Instant::now();
-    let deadline = since + WAIT_FOR_ROOM;
+    let deadline = Instant::now() + WAIT_FOR_ROOM;
     let mut changed = primary.changed.subscribe();
     loop {
         let driver = usable_session(primary).await;
@@ -70,6 +71,12 @@ pub(super) async fn place(
                 false => return Room::NotPermitted(reason),
             }
         };
+        if primary.waits_for_radio(ruling, class, since).await {
+            match ruling.is_current(primary) {
+                true => continue,
+                false => return Room::NotPermitted("the policy has changed"),
+            }
+        }
         // Another session may be with another proxy process.
         if is_out_of_reach(primary, to) {
             return Room::OutOfReach;

@@ -1,6 +1,7 @@
 //! The policy's decision about a connection.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use mpbond_policy::{Admission, Cap, Class, Device, LinkState, Multipath, Origin, Phase};
 
@@ -46,10 +47,16 @@ impl Ruling {
         policy.map_or(Multipath::Aggregate, |p| p.multipath(self.rule, claimed))
     }
 
-    /// Whether a new connection waits for a path.
-    pub(super) fn may_wait(&self) -> bool {
+    /// Time for which a new connection waits for a path, or one of the class background for a radio
+    /// that is awake.
+    pub(super) fn delay(&self) -> Duration {
         let policy = self.policy.as_ref();
-        policy.is_some_and(|policy| policy.delays(self.rule))
+        policy.map_or(Duration::ZERO, |policy| policy.delay(self.rule))
+    }
+
+    /// Whether a new connection waits.
+    pub(super) fn may_wait(&self) -> bool {
+        !self.delay().is_zero()
     }
 
     /// The rule that has selected the connection, and its budget, if it has one.

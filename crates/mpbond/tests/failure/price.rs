@@ -2,6 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::api::{ask_with, got};
 use crate::daemons::{Bond, Ways, is_pattern, origin, until};
@@ -102,4 +104,48 @@ fn joules_of_a_day_are_kept_over_a_restart() {
         energy["joules"].as_f64().unwrap() < before,
         "since the start"
     );
+}
+
+#[test]
+fn background_waits_for_a_radio_that_is_awake_or_for_the_end_of_its_delay() {
+    let (usual, late) = (origin(), origin());
+    let bond = Bond::new(Ways::Own, "", "");
+    let _daemons = ["proxy", "primary"].map(|role| bond.start(role));
+    bond.joined(1);
+    // This radio sleeps 0.21 s after its last packet.
+    let apply = |mode: &str, delay: &str| {
+        let policy = format!(
+            "[policy]\nmode = \"{mode}\"\n[[link]]\nname = \"own\"\nradio = \"wifi-s4\"\n\
+             [[rule]]\nname = \"backups\"\nport = {}\n\
+             set = {{ class = \"background\", delay = \"{delay}\" }}\n",
+            late.port()
+        );
+        let answer = ask_with(&bond, "PUT /v1/policy", "If-Match: *\r\n", &policy);
+        assert_eq!(answer.code, 200, "{answer:?}");
+        thread::sleep(Duration::from_secs(1));
+    };
+    let connect = || {
+        let begun = Instant::now();
+        bond.connect(late).unwrap();
+        begun.elapsed()
+    };
+
+    apply("balanced", "2min");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(connect);
+        thread::sleep(Duration::from_secs(1));
+        assert!(!waiting.is_finished(), "nothing has woken the radio");
+        // What is not background does not wait.
+        download(&bond, usual, 4_000_000);
+        let waited = waiting.join().unwrap();
+        assert!(waited < Duration::from_mins(1), "{waited:?}");
+    });
+
+    apply("saver", "2s");
+    let waited = connect();
+    assert!(waited >= Duration::from_secs(2), "{waited:?}");
+
+    apply("fastest", "2min");
+    let waited = connect();
+    assert!(waited < Duration::from_mins(1), "{waited:?}");
 }
