@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::setup::{Instance, Setup, identity_file, socket};
 use crate::client::Way;
-use crate::experiment::{Interception, Link, Scheme, name_of};
+use crate::experiment::{Experiment, Interception, Link, Scheme, name_of};
 use crate::links::bluetooth_sockets;
 
 const PROXY_PORT: u16 = 4433;
@@ -151,17 +151,35 @@ pub(super) fn helper_config(
     )
 }
 
+/// The policy of a primary whose scheme has a price of energy: it names the radio of each link.
+pub(super) fn policy<'a>(
+    e: &Experiment,
+    scheme: &Scheme,
+    paths: &'a [PathText],
+    helpers: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    let price = scheme.energy_price.as_ref()?;
+    let model = e.energy.iter().find(|m| m.name == price.model)?;
+    let mut text = format!("[policy]\nmode = {}\n", quoted(name_of(price.mode)));
+    for name in paths.iter().map(|path| &*path.name).chain(helpers) {
+        let (name, radio) = (quoted(name), quoted(model.wwan.get_ref()));
+        let _ = writeln!(text, "[[link]]\nname = {name}\nradio = {radio}");
+    }
+    Some(text)
+}
+
 pub(super) fn primary_config(
     setup: &Setup,
     scheme: &Scheme,
     at: &Instance,
     (proxy, proxy_id): (Ipv4Addr, &str),
-    paths: &[PathText],
-    helpers: &[(&str, PipeText, String)],
+    (paths, helpers): (&[PathText], &[(&str, PipeText, String)]),
+    policy: Option<&Path>,
 ) -> String {
+    let policy = policy.map(|file| format!("policy = {}\n", quoted(file.display())));
     // Connections fail without a session, so that nothing else is measured.
     let mut text = format!(
-        "{}\
+        "{}{}\
          on_proxy_loss = \"fail\"\n\
          scheduler = {}\n\
          reinjection = {}\n\
@@ -172,6 +190,7 @@ pub(super) fn primary_config(
          address = \"{proxy}:{PROXY_PORT}\"\n\
          id = {}\n",
         common(setup, at),
+        policy.unwrap_or_default(),
         quoted(scheme.scheduler),
         quoted(name_of(scheme.reinjection)),
         quoted(name_of(scheme.feedback)),

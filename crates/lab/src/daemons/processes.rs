@@ -136,14 +136,25 @@ impl Daemons {
             daemons.launch(setup, Role::Helper, &at, 0, &text)?;
         }
         daemons.wait_until_up()?;
-        let text = config::primary_config(setup, scheme, &at, proxy, &paths, &peers);
+        let names = peers.iter().map(|(name, ..)| *name);
+        let policy = match config::policy(e, scheme, &paths, names) {
+            Some(text) => {
+                let file = setup.folder.join(format!("{}.policy.toml", at.name));
+                std::fs::write(&file, text).at("write", &file)?;
+                Some(file)
+            }
+            None => None,
+        };
+        let (links, policy) = ((&paths[..], &peers[..]), policy.as_deref());
+        let text = config::primary_config(setup, scheme, &at, proxy, links, policy);
         daemons.launch(setup, Role::Primary, &at, subflows, &text)?;
         if let Some(second) = second {
             let at = Instance::second(&second.host);
             let paths = [second.path];
             let name = primary.name.get_ref().as_str();
             let peers = [(name, PipeText::at(second.helper_address), primary_id)];
-            let text = config::primary_config(setup, scheme, &at, proxy, &paths, &peers);
+            let links = (&paths[..], &peers[..]);
+            let text = config::primary_config(setup, scheme, &at, proxy, links, None);
             daemons.launch(setup, Role::Primary, &at, 2, &text)?;
         }
         daemons.wait_until_up()?;

@@ -30,8 +30,9 @@ pub struct EnergyModel {
     pub profiles: Vec<Spanned<PathBuf>>,
 }
 
-/// Price of energy of a scheme: which bursts a helper's radio is woken for (ADR 0035). Only in
-/// files with `simulated = true`; links have constant rates.
+/// Price of energy of a scheme: which bursts a helper's radio is woken for (ADR 0035). In virtual
+/// time, links have constant rates, and the primary knows them. Daemons have it by their policy,
+/// and measure the rates.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyPrice {

@@ -1,5 +1,7 @@
 //! Checks of schemes.
 
+use mpbond_price::radio;
+
 use super::names::{is_name, unique, unknown};
 use crate::error::Result;
 use crate::experiment::file::Experiment;
@@ -34,16 +36,19 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
             _ => {}
         }
         if let Some(price) = &scheme.energy_price {
-            if scheme.scheme != Carrier::Mpbond || scheme.devices == 1 || !e.simulated {
-                return wrong(
-                    "energy_price is only for `mpbond` with a helper, in a file with \
-                     `simulated = true`"
-                        .into(),
-                );
+            if scheme.scheme != Carrier::Mpbond || scheme.devices == 1 {
+                return wrong("energy_price is only for `mpbond` with a helper".into());
             }
-            if !e.energy.iter().any(|m| m.name == price.model) {
+            let Some(model) = e.energy.iter().find(|m| m.name == price.model) else {
                 let all = e.energy.iter().map(|m| &m.name);
                 return Err(place.at(&price.model, unknown("energy model", &price.model, all)));
+            };
+            if !e.simulated && (radio(model.wwan.get_ref()).is_none() || !model.device.is_empty()) {
+                return wrong(format!(
+                    "energy_price: a policy of daemons cannot name the radios of \"{}\": one of \
+                     its own, in `wwan`, without `device`",
+                    model.name.get_ref()
+                ));
             }
         }
         if let Some(message) = external(e, scheme) {

@@ -51,16 +51,23 @@ fn no_burst_costs_more_than_twice_the_clairvoyant() {
 }
 
 #[test]
-fn a_price_needs_virtual_time_a_helper_and_a_model() {
+fn a_price_needs_a_helper_a_model_and_for_daemons_a_radio_that_policies_name() {
     let text = file().text;
     let needs = "only for `mpbond` with a helper";
-    for (from, to, why) in [
-        ("simulated = true", "simulated = false", needs),
-        ("devices = 2", "devices = 1", needs),
-        ("model = \"5G\"", "model = \"6G\"", "energy model"),
+    let for_daemons = text.replace("simulated = true\n", "");
+    assert!(Experiment::parse("t.toml", &for_daemons).is_ok());
+    for (text, from, to, why) in [
+        (&text, "devices = 2", "devices = 1", needs),
+        (&text, "model = \"5G\"", "model = \"6G\"", "energy model"),
+        (
+            &for_daemons,
+            "wwan = \"5g-sa-2020\"",
+            "wwan = \"lte\"",
+            "\"5G\": one of its own",
+        ),
     ] {
         let changed = text.replace(from, to);
-        assert_ne!(changed, text);
+        assert_ne!(&changed, text);
         let error = Experiment::parse("t.toml", &changed).unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
     }
