@@ -49,6 +49,8 @@ pub struct SessionConfig {
     /// Whether a proxy obeys sets of paths of streams, which its answer announces. If not, it
     /// ignores the sets that a primary sends.
     pub obeys_paths: bool,
+    /// Order of the streams of a class. The daemons have no key for it.
+    pub stream_order: StreamOrder,
     /// Mechanisms that are left out, of those without a parameter ([`SessionConfig::leave_out`]).
     pub without: Mechanisms,
 }
@@ -72,6 +74,7 @@ impl Default for SessionConfig {
             families: None,
             answers_look_ups: false,
             obeys_paths: false,
+            stream_order: StreamOrder::default(),
             without: Mechanisms::default(),
         }
     }
@@ -279,6 +282,18 @@ pub enum BufferDelay {
     /// Measured by the helper on the last byte that left, with which the paper compares. It is out
     /// of date when it arrives. Reports carry it only from an end that is set to this.
     Measured,
+}
+
+/// Order of the streams of a class that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamOrder {
+    /// Those that were given least since their last request go first (ADR 0024).
+    #[default]
+    AttainedService,
+    /// All in turn, for comparison. Nothing tells short exchanges from transfers then, and queues
+    /// are not kept short beside them.
+    RoundRobin,
 }
 
 #[cfg(test)]

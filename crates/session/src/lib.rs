@@ -137,7 +137,7 @@ pub use class::StreamClass;
 pub use code::{CloseCode, ResetCode};
 pub use config::{
     BufferDelay, FeedbackRule, RebalanceTrigger, Recall, ReinjectionConfig, ReinjectionRule,
-    SessionConfig,
+    SessionConfig, StreamOrder,
 };
 pub use copies::Copies;
 pub use estimator::{FarReport, PathInfo};

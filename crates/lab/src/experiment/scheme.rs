@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use mpbond_sim::world::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
+use mpbond_sim::world::{
+    BufferDelay, FeedbackRule, Mechanism, ReinjectionRule, SchedulerKind, StreamOrder,
+};
 use mpbond_units::{Size, duration_text};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
@@ -77,6 +79,13 @@ pub struct Scheme {
     /// Hand-over of chunks by helpers of `combine`.
     #[serde(default)]
     pub hand_over: HandOver,
+    /// Order of the streams of a class. Only in files with `simulated = true`.
+    #[serde(default)]
+    pub stream_order: StreamOrder,
+    /// Mechanisms of the sender that are left out (docs/ablation.md). Only in files with `simulated
+    /// = true`.
+    #[serde(default, deserialize_with = "from_names")]
+    pub without: Vec<Mechanism>,
     /// Price of energy; without it, helpers are always used.
     pub energy_price: Option<EnergyPrice>,
     /// Position on the axis of the experiment's `parameter`.
@@ -148,6 +157,14 @@ fn default_idle() -> Duration {
 fn from_name<'de, D: Deserializer<'de>>(d: D) -> Result<SchedulerKind, D::Error> {
     let name = String::deserialize(d)?;
     name.parse().map_err(serde::de::Error::custom)
+}
+
+fn from_names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Mechanism>, D::Error> {
+    let names = Vec::<String>::deserialize(d)?;
+    let names = names.iter().map(|name| name.parse());
+    names
+        .collect::<Result<_, _>>()
+        .map_err(serde::de::Error::custom)
 }
 
 impl Scheme {

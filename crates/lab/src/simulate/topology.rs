@@ -192,6 +192,8 @@ impl<'e> Builder<'e> {
             config.reinjection = scheme.reinjection.into();
             config.feedback = scheme.feedback;
             config.buffer_delay = scheme.buffer_delay;
+            config.stream_order = scheme.stream_order;
+            scheme.without.iter().for_each(|m| config.leave_out(*m));
         }
         scenario.keeps_log = true;
         scenario.linger = CLOSING;

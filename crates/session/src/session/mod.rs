@@ -173,7 +173,7 @@ impl Session {
         Self {
             identity: Identity::new(client, random),
             subflows: Subflows::new(),
-            streams: Streams::new(),
+            streams: Streams::new().with_order(config.stream_order),
             flow: Flow::new(&config),
             feedback: Feedback::new(&config),
             control: Control::default(),

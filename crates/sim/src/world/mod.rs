@@ -72,7 +72,7 @@ pub use lasting::{Note, Noted};
 pub use mpbond_manager::WithoutProxy;
 pub use mpbond_session::{
     BufferDelay, FeedbackRule, HelperId, LeastBurst, Mechanism, Mechanisms, ReinjectionRule,
-    SchedulerKind, StreamClass,
+    SchedulerKind, StreamClass, StreamOrder,
 };
 pub use nat::{Nat, Portal};
 pub use outcome::{ExchangeOutcome, Failure, Observed, Outcome, Passed, Share};

@@ -1,6 +1,7 @@
 //! Checks of schemes.
 
 use mpbond_price::radio;
+use mpbond_sim::world::StreamOrder;
 
 use super::names::{is_name, unique, unknown};
 use crate::error::Result;
@@ -50,6 +51,13 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
                     model.name.get_ref()
                 ));
             }
+        }
+        let is_ours = scheme.stream_order == StreamOrder::default() && scheme.without.is_empty();
+        if !is_ours && (scheme.scheme != Carrier::Mpbond || !e.simulated) {
+            return wrong(
+                "stream_order and without are only for `mpbond`, in a file with `simulated = true`"
+                    .into(),
+            );
         }
         if let Some(message) = external(e, scheme) {
             return wrong(message);

@@ -9,6 +9,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::order::{Group, Order, rank};
+use crate::config::StreamOrder;
 use crate::copies::Cause;
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
@@ -24,6 +25,8 @@ const MAX_COUNTED: usize = 64;
 /// called.
 pub(super) struct Streams {
     table: HashMap<StreamId, Stream>,
+    /// Order of the streams of a class.
+    order: StreamOrder,
     /// Client: the next number.
     next: u64,
     /// Numbers of streams that are over.
@@ -36,16 +39,30 @@ pub(super) struct Streams {
     awaiting: usize,
 }
 
+/// The rank in which a stream of this class waits that was given so many bytes.
+fn rank_of(order: StreamOrder, class: StreamClass, served: u64) -> usize {
+    match order {
+        StreamOrder::AttainedService => rank(class, served),
+        StreamOrder::RoundRobin => rank(class, 0),
+    }
+}
+
 impl Streams {
     pub(super) fn new() -> Self {
         Self {
             table: HashMap::new(),
+            order: StreamOrder::default(),
             next: 0,
             closed: RangeSet::default(),
             ready: Order::default(),
             held: 0,
             awaiting: 0,
         }
+    }
+
+    /// The same with this order of the streams of a class.
+    pub(super) fn with_order(self, order: StreamOrder) -> Self {
+        Self { order, ..self }
     }
 
     // ---- the table ------------------------------------------------------------------------
@@ -186,7 +203,7 @@ impl Streams {
         listed.retransmit = retransmit;
         listed.outstanding = outstanding;
         if listed.queued.is_none() && s.send.is_sendable() {
-            let rank = rank(s.treatment.class, s.served);
+            let rank = rank_of(self.order, s.treatment.class, s.served);
             listed.queued = Some(self.ready.push(&s.treatment, rank, id));
         }
     }
@@ -287,7 +304,7 @@ impl Streams {
         let (mut now, mut restarts, mut of) = (from, 0, (PathSet::ALL, 0));
         if let Some(s) = self.table.get_mut(&id) {
             s.served = s.served.saturating_add(bytes);
-            now = rank(s.treatment.class, s.served);
+            now = rank_of(self.order, s.treatment.class, s.served);
             let more = s.send.is_sendable();
             s.listed.queued = more.then(|| self.ready.push(&s.treatment, now, id));
             restarts = s.restarts;

@@ -97,6 +97,37 @@ fn share_behind(front: StreamClass, behind: StreamClass, paths: &[&[HopModel]]) 
     other as f64 / (ahead + other) as f64
 }
 
+/// A download and an answer that begins later: in turn, the download is given as much meanwhile.
+#[test]
+fn in_turn_a_download_is_given_as_much_as_an_answer_beside_it() {
+    let of = |stream_order| {
+        let config = SessionConfig {
+            stream_order,
+            ..SessionConfig::default()
+        };
+        let mut p = Pair::new(config);
+        p.join(&[hop(8.0, 25)]);
+        let [long, answer] = [(); 2].map(|()| p.open());
+        p.client.write(long, pattern(1));
+        p.client.write(answer, pattern(1));
+        pause(&mut p, 200);
+        p.server().write(long, pattern(8 << 20));
+        pause(&mut p, 2_000);
+        let before = given(&mut p, long);
+        p.server().write(answer, pattern(200_000));
+        p.run(p.now + Duration::from_secs(4), |p| {
+            given(p, answer) >= 200_000
+        });
+        given(&mut p, long) - before
+    };
+    let (young, in_turn) = (
+        of(StreamOrder::AttainedService),
+        of(StreamOrder::RoundRobin),
+    );
+    assert!(in_turn > 180_000, "{in_turn}");
+    assert!(young < in_turn / 3, "{young}, {in_turn}");
+}
+
 #[test]
 fn a_class_behind_another_keeps_an_eighth() {
     use StreamClass::{Background, Bulk, Interactive, Realtime};
