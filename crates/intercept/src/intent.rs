@@ -8,8 +8,13 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use mpbond_units::duration_text;
+
 /// Shortest interval between two warnings about invalid parameters.
 const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// Least and longest deadline, as for `delay` in a policy.
+const DEADLINES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
 
 /// Traffic class that an application asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,13 +34,15 @@ pub enum Class {
 pub struct Intent {
     /// Class of its traffic.
     pub class: Option<Class>,
+    /// Time for which a connection of class background may wait before it begins.
+    pub deadline: Option<Duration>,
 }
 
 /// Error in the part of a user name behind the first comma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadIntent {
     /// No `KEY=VALUE` with a known key.
-    #[error("user name: only class=CLASS may follow a comma")]
+    #[error("user name: only class=CLASS and deadline=SPAN may follow a comma")]
     Key,
     /// A key occurs twice.
     #[error("user name: a key is given twice")]
@@ -43,6 +50,9 @@ pub enum BadIntent {
     /// The value of `class` is unknown.
     #[error("user name: the class is none of realtime, interactive, bulk, background")]
     Class,
+    /// The value of `deadline` is no span of time, or not within its bounds.
+    #[error("user name: the deadline is no span of time such as 30s, from 1s to 1h")]
+    Deadline,
 }
 
 impl Intent {
@@ -77,7 +87,10 @@ impl Intent {
                 Some(("class", name)) if intent.class.is_none() => {
                     intent.class = Some(class(name)?);
                 }
-                Some(("class", _)) => return Err(BadIntent::Twice),
+                Some(("deadline", span)) if intent.deadline.is_none() => {
+                    intent.deadline = Some(deadline(span)?);
+                }
+                Some(("class" | "deadline", _)) => return Err(BadIntent::Twice),
                 _ => return Err(BadIntent::Key),
             }
         }
@@ -93,6 +106,13 @@ fn class(name: &str) -> Result<Class, BadIntent> {
         "background" => Ok(Class::Background),
         _ => Err(BadIntent::Class),
     }
+}
+
+fn deadline(span: &str) -> Result<Duration, BadIntent> {
+    let [least, longest] = DEADLINES;
+    let span = duration_text::parse(span).ok();
+    span.filter(|span| (least..=longest).contains(span))
+        .ok_or(BadIntent::Deadline)
 }
 
 /// Rate limiter of the warnings of one front.
@@ -125,6 +145,11 @@ mod tests {
     fn a_name_may_have_parameters_behind_it() {
         let background = Intent {
             class: Some(Class::Background),
+            deadline: None,
+        };
+        let soon = Intent {
+            deadline: Some(Duration::from_secs(30)),
+            ..background
         };
         for (user, name, want) in [
             ("", "", Ok(Intent::default())),
@@ -138,6 +163,17 @@ mod tests {
             ("anna,class=", "anna", Err(BadIntent::Class)),
             ("anna,class=urgent", "anna", Err(BadIntent::Class)),
             ("anna,class=bulk,class=bulk", "anna", Err(BadIntent::Twice)),
+            ("anna,class=background,deadline=30s", "anna", Ok(soon)),
+            ("anna,deadline=0.5min,class=background", "anna", Ok(soon)),
+            (
+                "anna,deadline=1s,deadline=1s",
+                "anna",
+                Err(BadIntent::Twice),
+            ),
+            ("anna,deadline=", "anna", Err(BadIntent::Deadline)),
+            ("anna,deadline=30", "anna", Err(BadIntent::Deadline)),
+            ("anna,deadline=999ms", "anna", Err(BadIntent::Deadline)),
+            ("anna,deadline=1.1h", "anna", Err(BadIntent::Deadline)),
         ] {
             assert_eq!(
                 Intent::split(user.as_bytes()),
@@ -155,6 +191,7 @@ mod tests {
     fn where_no_credentials_are_required_a_name_may_have_commas() {
         let interactive = Intent {
             class: Some(Class::Interactive),
+            deadline: None,
         };
         for (user, want) in [
             ("", Ok(Intent::default())),

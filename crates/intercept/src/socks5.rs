@@ -457,6 +457,7 @@ mod tests {
         };
         let background = Intent {
             class: Some(Class::Background),
+            deadline: None,
         };
         for credentials in [None, Some(&c)] {
             let mut handshake = Handshake::new(credentials);

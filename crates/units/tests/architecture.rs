@@ -27,7 +27,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("capture", &["plot", "radio", "statistics", "units"]),
     ("systrace", &["plot", "statistics", "units"]),
     ("net", &["l2", "units"]),
-    ("intercept", &[]),
+    ("intercept", &["units"]),
     ("probe", &["plot", "statistics"]),
     (
         "lab",

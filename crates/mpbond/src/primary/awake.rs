@@ -1,6 +1,6 @@
 //! Background that waits for a radio which is awake for something else (ADR 0039).
 
-use mpbond_policy::{Class, Phase};
+use mpbond_policy::Phase;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
@@ -9,17 +9,10 @@ use super::ruling::Ruling;
 use super::state::Primary;
 
 impl Primary {
-    /// Where a new connection of this class would wake a radio, and has not waited for as long as
-    /// its rule says: waits for bytes on any link, for a change of links, or for the end of this
-    /// time. Whether there is a reason to ask again.
-    pub(super) async fn waits_for_radio(
-        &self,
-        ruling: &Ruling,
-        class: Class,
-        since: Instant,
-    ) -> bool {
-        let until = since + ruling.delay();
-        if class != Class::Background || Instant::now() >= until {
+    /// Where a new connection would wake a radio: waits for bytes on any link, for a change of
+    /// links, or until this time. Whether there is a reason to ask again.
+    pub(super) async fn waits_for_radio(&self, ruling: &Ruling, until: Instant) -> bool {
+        if Instant::now() >= until {
             return false;
         }
         let mut changed = self.changed.subscribe();
@@ -34,7 +27,7 @@ impl Primary {
                 _ = changed.changed() => {}
             }
         };
-        // After the delay it wakes one.
+        // After that time it wakes one.
         timeout_at(until, change).await.is_ok()
     }
 

@@ -6,6 +6,8 @@
 //!
 //! The kernel names the DSCP of sockets of this host. Clients on other hosts have none.
 
+use std::time::Duration;
+
 use mpbond_intercept::Intercepted;
 use mpbond_policy::{Class, Multipath, Origin};
 use mpbond_session::{StreamClass, Treatment};
@@ -24,9 +26,21 @@ pub(super) struct Treated {
     pub(super) watch: Option<ClassWatch>,
 }
 
-/// The class of a client's connection.
-pub(super) fn class(connection: &Intercepted, identity: &Identity, ruling: &Ruling) -> Class {
-    ruling.class(claimed(connection, identity.owner())).0
+/// Time for which a client's connection waits for a radio that is awake: one of class background,
+/// as its rule says, but no longer than its program.
+pub(super) fn wait_for_radio(
+    connection: &Intercepted,
+    identity: &Identity,
+    ruling: &Ruling,
+) -> Duration {
+    let (class, _) = ruling.class(claimed(connection, identity.owner()));
+    if class != Class::Background {
+        return Duration::ZERO;
+    }
+    let delay = Some(ruling.delay()).filter(|delay| !delay.is_zero());
+    let deadline = connection.intent().deadline;
+    let waits = delay.into_iter().chain(deadline);
+    waits.min().unwrap_or_default()
 }
 
 /// The treatment of a client's connection that this session carries.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use mpbond_intercept::dns::Family;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Reception, Refusal};
-use mpbond_policy::Class;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
@@ -138,14 +137,15 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let asked = connection.destination().clone();
     let to = destination(&asked);
     let mut ruling = rules::apply(&primary, &connection, &identity).await;
-    let since = Instant::now();
+    let since = Instant::now().into();
     let (place, treated) = loop {
-        let class = classes::class(&connection, &identity, &ruling);
+        let for_radio = classes::wait_for_radio(&connection, &identity, &ruling);
+        let waits = (since, for_radio);
         let room = match ruling.handling {
             Handling::Carry => tokio::select! {
-                room = room::place(&primary, &asked, (&ruling, class), since.into()) => Some(room),
+                room = room::place(&primary, &asked, &ruling, waits) => Some(room),
                 // It may wait for an hour.
-                () = confirmed::left(&connection), if ruling.may_wait() => {
+                () = confirmed::left(&connection), if ruling.may_wait() || !for_radio.is_zero() => {
                     return debug!(%to, "client left");
                 }
             },
@@ -211,8 +211,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let place = match place.is_void() {
         true => {
             // It is told that it is connected, and waits for no radio any more.
-            let ruled = (&ruling, Class::Bulk);
-            let room = room::place(&primary, &asked, ruled, since.into()).await;
+            let room = room::place(&primary, &asked, &ruling, (since, Duration::ZERO)).await;
             Some(room).filter(|_| ruling.is_current(&primary))
         }
         false => Some(Room::Free(place)),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mpbond_intercept as intercept;
 use mpbond_intercept::{Intercepted, Refusal};
 use mpbond_manager::Admission;
-use mpbond_policy::{Class, Multipath};
+use mpbond_policy::Multipath;
 use mpbond_session::{Destination, PathSet};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
@@ -39,14 +39,14 @@ pub(super) enum Room {
     NotPermitted(&'static str),
 }
 
-/// Takes a place in the session for a connection of this class to this destination, which has
-/// waited since then, once the session has a path that works and that the ruling lets it use, and
-/// takes another stream.
+/// Takes a place in the session for a connection to this destination, once the session has a path
+/// that works and that the ruling lets it use, and takes another stream. It has waited since then,
+/// and waits for a radio that is awake for so long.
 pub(super) async fn place(
     primary: &Rc<Primary>,
     to: &intercept::Destination,
-    (ruling, class): (&Ruling, Class),
-    since: Instant,
+    ruling: &Ruling,
+    (since, for_radio): (Instant, Duration),
 ) -> Room {
     let deadline = Instant::now() + WAIT_FOR_ROOM;
     let mut changed = primary.changed.subscribe();
@@ -71,7 +71,7 @@ pub(super) async fn place(
                 false => return Room::NotPermitted(reason),
             }
         };
-        if primary.waits_for_radio(ruling, class, since).await {
+        if primary.waits_for_radio(ruling, since + for_radio).await {
             match ruling.is_current(primary) {
                 true => continue,
                 false => return Room::NotPermitted("the policy has changed"),

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::api::{ask_with, got};
+use crate::class_names::socks5;
 use crate::daemons::{Bond, Ways, is_pattern, origin, until};
 
 const RADIOS: &str = "[[link]]\nname = \"own\"\nradio = \"lte-2012\"\n\
@@ -144,6 +145,14 @@ fn background_waits_for_a_radio_that_is_awake_or_for_the_end_of_its_delay() {
     apply("saver", "2s");
     let waited = connect();
     assert!(waited >= Duration::from_secs(2), "{waited:?}");
+
+    // By its user name, as long as that is less than its rule says.
+    apply("balanced", "2min");
+    let begun = Instant::now();
+    socks5(&bond, "me,class=background,deadline=2s", late).unwrap();
+    let waited = begun.elapsed();
+    let expected = Duration::from_secs(2)..Duration::from_mins(1);
+    assert!(expected.contains(&waited), "{waited:?}");
 
     apply("fastest", "2min");
     let waited = connect();
