@@ -177,7 +177,10 @@ const UNSAFE: [(&str, &str); 20] = [
         "UDP_SEGMENT, UDP_GRO, sendmmsg",
     ),
     // Of tests and benches.
-    ("crates/net/benches/relay_cpu.rs", "SO_MAX_PACING_RATE"),
+    (
+        "crates/net/benches/relay_cpu.rs",
+        "SO_MAX_PACING_RATE, bpf(2)",
+    ),
     (
         "crates/net/tests/idle_memory.rs",
         "an allocator that counts",

@@ -64,6 +64,7 @@ impl Helper {
         let options = RelayOptions {
             bound_bytes: self.config().buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
+            ..RelayOptions::default()
         };
         let relay = match Relay::new(pipe, hs, options) {
             Ok(relay) => relay,

@@ -1,4 +1,4 @@
-//! One direction of a relay: splice or copy, bound, and batching of wake-ups.
+//! One direction of a relay: splice or copy, and the bound.
 
 use std::future::Future;
 use std::io;
@@ -11,6 +11,7 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::time::{Instant, Sleep};
 
+use super::batching::{After, Batching};
 use super::hop::Hop;
 use super::kernel_pipe::KernelPipe;
 use super::ring::Ring;
@@ -28,21 +29,11 @@ const LARGE_PIECE_BYTES: u64 = 4096;
 const TRY_AGAIN_AFTER_BYTES: u64 = 64 << 20;
 /// Minimum room while the buffer is empty.
 const LEAST_ROOM_BYTES: u64 = 16 * 1024;
-/// SO_RCVLOWAT while batching: as many bytes cause a wake-up before the tick.
+/// SO_RCVLOWAT while batching, at most an eighth of the bound: as many bytes cause a wake-up before
+/// the tick, so that an interval never fills more of the bound.
 const BATCH_BYTES: u64 = 512 * 1024;
 /// Bytes moved per turn before the other direction and other tasks run.
 const TURN_BYTES: u64 = 1 << 20;
-/// Interval of ticks while batching. The runtime's timer has a resolution of 1 ms and rounds up, so
-/// the delay is 1 to 2 ms: within the 2 ms that batching may cost.
-const TICK: Duration = Duration::from_millis(1);
-/// Maximum gap between wake-ups that start batching: one tick covers more than one of them.
-const BUSY_GAP: Duration = Duration::from_micros(500);
-/// Number of such wake-ups in a row that starts batching.
-const BUSY_WAKES: u32 = 4;
-/// A tick with fewer bytes than this saved no wake-up.
-const QUIET_TICK_BYTES: u64 = 4 * 1024;
-/// Number of such ticks in a row that ends batching.
-const QUIET_TICKS: u32 = 4;
 
 /// The socket of a direction that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +72,7 @@ pub(super) struct Direction {
     reserved_bytes: u64,
     source_buffer_bytes: u64,
     batching: Batching,
+    start: Instant,
     tick: Pin<Box<Sleep>>,
 }
 
@@ -96,22 +88,6 @@ enum Splicing {
     Never,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Batching {
-    /// Every arrival causes a wake-up.
-    Off {
-        last_wake: Option<Instant>,
-        close_wakes: u32,
-    },
-    /// Ticks and large amounts cause wake-ups.
-    On { quiet_ticks: u32 },
-}
-
-const BATCHING_OFF: Batching = Batching::Off {
-    last_wake: None,
-    close_wakes: 0,
-};
-
 /// Bytes moved in one turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moved {
@@ -120,8 +96,9 @@ pub(super) struct Moved {
 }
 
 impl Direction {
-    /// One that splices if both sockets are TCP.
-    pub(super) fn new(bound_bytes: u64, over_tcp: bool) -> Self {
+    /// One that splices if both sockets are TCP, and looks for bytes at intervals of up to
+    /// `longest_tick` while they flow.
+    pub(super) fn new(bound_bytes: u64, over_tcp: bool, longest_tick: Duration) -> Self {
         Self {
             bound_bytes,
             ring: Ring::default(),
@@ -139,9 +116,15 @@ impl Direction {
             source_window_bytes: u64::MAX,
             reserved_bytes: bound_bytes,
             source_buffer_bytes: 0,
-            batching: BATCHING_OFF,
+            batching: Batching::new(longest_tick),
+            start: Instant::now(),
             tick: Box::pin(tokio::time::sleep(Duration::ZERO)),
         }
+    }
+
+    /// Present interval of looking for bytes; zero when every arrival is an event.
+    pub(super) fn tick(&self) -> Duration {
+        self.batching.tick()
     }
 
     /// Bytes buffered between the sockets.
@@ -196,7 +179,7 @@ impl Direction {
                 r.map_err(failed(End::Source))?;
                 arrived = true;
             }
-            if matches!(self.batching, Batching::On { .. }) {
+            if self.batching.is_on() {
                 ticked = self.tick.as_mut().poll(cx).is_ready();
             }
             due |= arrived | ticked;
@@ -343,7 +326,7 @@ impl Direction {
             if mid_turn
                 && waiting < SPLICE_FROM_BYTES
                 && self.splicing == Splicing::Pays
-                && matches!(self.batching, Batching::On { .. })
+                && self.batching.is_on()
             {
                 // An arrival missed by clearing readiness here is found by the tick.
                 let _ = source.try_io(Interest::READABLE, || {
@@ -456,33 +439,24 @@ impl Direction {
             // Without SO_RCVLOWAT every arrival is an event anyway.
             return Ok(());
         }
-        let now = Instant::now();
-        match &mut self.batching {
-            Batching::Off {
-                last_wake,
-                close_wakes,
-            } => {
-                let close = last_wake.is_some_and(|t| now - t < BUSY_GAP);
-                *last_wake = Some(now);
-                *close_wakes = if close { *close_wakes + 1 } else { 0 };
-                if *close_wakes >= BUSY_WAKES && !self.source_ended {
-                    let lowat = (self.bound_bytes / 8).min(BATCH_BYTES);
-                    tcp::set_receive_lowat(source, u32::try_from(lowat).unwrap_or(1))?;
-                    self.batching = Batching::On { quiet_ticks: 0 };
-                    self.tick.as_mut().reset(now + TICK);
-                }
+        if self.source_ended {
+            if self.batching.stop() {
+                tcp::set_receive_lowat(source, 1)?;
             }
-            Batching::On { quiet_ticks } => {
-                let quiet = ticked && read < QUIET_TICK_BYTES;
-                *quiet_ticks = if quiet { *quiet_ticks + 1 } else { 0 };
-                if *quiet_ticks >= QUIET_TICKS || self.source_ended {
-                    tcp::set_receive_lowat(source, 1)?;
-                    self.batching = BATCHING_OFF;
-                } else {
-                    self.tick.as_mut().reset(now + TICK);
-                }
-            }
+            return Ok(());
         }
+        let now = Instant::now();
+        let tick = match self.batching.after_turn(now - self.start, read, ticked) {
+            After::Arrivals => return Ok(()),
+            After::Stop => return tcp::set_receive_lowat(source, 1),
+            After::Start(tick) => {
+                let lowat = (self.bound_bytes / 8).min(BATCH_BYTES);
+                tcp::set_receive_lowat(source, u32::try_from(lowat).unwrap_or(1))?;
+                tick
+            }
+            After::Tick(tick) => tick,
+        };
+        self.tick.as_mut().reset(now + tick);
         Ok(())
     }
 }

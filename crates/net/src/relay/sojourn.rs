@@ -18,12 +18,18 @@ pub(super) struct Sojourn {
     stamps: VecDeque<(u64, Duration)>,
     came_bytes: u64,
     left_bytes: u64,
+    looked_at: Duration,
     last: Option<Duration>,
 }
 
 impl Sojourn {
-    /// Records the cumulative number of bytes that have arrived.
-    pub fn came(&mut self, bytes: u64, now: Duration) {
+    /// Records the cumulative number of bytes that have arrived by `now`.
+    ///
+    /// `tick` is the interval of looking for them, zero when each arrival is looked at. New bytes
+    /// came in the time since the last look, in the middle of it on average.
+    pub fn came(&mut self, bytes: u64, now: Duration, tick: Duration) {
+        let gap = now.saturating_sub(std::mem::replace(&mut self.looked_at, now));
+        let now = now.saturating_sub(gap.min(tick) / 2);
         if bytes <= self.came_bytes {
             return;
         }
@@ -67,8 +73,8 @@ mod tests {
     #[test]
     fn the_last_byte_out_is_looked_up() {
         let mut s = Sojourn::default();
-        s.came(100, MS(10));
-        s.came(200, MS(20));
+        s.came(100, MS(10), Duration::ZERO);
+        s.came(200, MS(20), Duration::ZERO);
         s.left(0, MS(30));
         assert_eq!(s.last(), None);
         s.left(1, MS(30));
@@ -81,8 +87,25 @@ mod tests {
         s.left(101, MS(90));
         assert_eq!(s.last(), Some(MS(20)));
         s.left(200, MS(95));
-        s.came(205, MS(200));
+        s.came(205, MS(200), Duration::ZERO);
         s.left(205, MS(201));
+        assert_eq!(s.last(), Some(MS(1)));
+    }
+
+    #[test]
+    fn bytes_found_at_a_tick_have_waited_for_half_of_it() {
+        let mut s = Sojourn::default();
+        s.came(100, MS(100), Duration::ZERO);
+        s.left(100, MS(100));
+        assert_eq!(s.last(), Some(Duration::ZERO));
+        // After a pause, half of the tick.
+        s.came(200, MS(200), MS(4));
+        s.left(200, MS(200));
+        assert_eq!(s.last(), Some(MS(2)));
+        // Looked at in between, because of the other direction.
+        s.came(200, MS(202), MS(4));
+        s.came(300, MS(204), MS(4));
+        s.left(300, MS(204));
         assert_eq!(s.last(), Some(MS(1)));
     }
 
@@ -90,8 +113,8 @@ mod tests {
     fn stamps_are_bounded() {
         let mut s = Sojourn::default();
         for ms in 0..20_000 {
-            s.came(20 * ms + 10, MS(ms));
-            s.came(20 * ms + 20, MS(ms));
+            s.came(20 * ms + 10, MS(ms), Duration::ZERO);
+            s.came(20 * ms + 20, MS(ms), Duration::ZERO);
         }
         assert_eq!(s.stamps.len(), MOST_STAMPS);
         s.left(1, MS(20_000));

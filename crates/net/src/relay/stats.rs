@@ -70,6 +70,8 @@ pub(super) struct Shared {
     pub bytes_up: AtomicU64,
     pub held_down: AtomicU64,
     pub held_up: AtomicU64,
+    tick_down_us: AtomicU64,
+    tick_up_us: AtomicU64,
     // Uncontended: one thread runs a relay and reads its statistics.
     sojourn_down: Mutex<Sojourn>,
     sojourn_up: Mutex<Sojourn>,
@@ -90,6 +92,8 @@ impl Shared {
             bytes_up: AtomicU64::new(0),
             held_down: AtomicU64::new(0),
             held_up: AtomicU64::new(0),
+            tick_down_us: AtomicU64::new(0),
+            tick_up_us: AtomicU64::new(0),
             sojourn_down: Mutex::default(),
             sojourn_up: Mutex::default(),
             began: Instant::now(),
@@ -102,21 +106,28 @@ impl Shared {
     /// received by one socket and not sent by the other are at this host. No effect when a socket
     /// has failed.
     pub(super) fn stamp(&self, pipe: &impl Hop, hs: &TcpStream) {
-        self.stamp_one(
-            &self.sojourn_down,
-            (&self.bytes_down, &self.held_down),
-            hs,
-            pipe,
-        );
-        self.stamp_one(&self.sojourn_up, (&self.bytes_up, &self.held_up), pipe, hs);
+        let tick = |us: &AtomicU64| Duration::from_micros(us.load(Relaxed));
+        let [down, up] = [&self.tick_down_us, &self.tick_up_us].map(tick);
+        let moved = (&self.bytes_down, &self.held_down);
+        self.stamp_one(&self.sojourn_down, moved, (hs, pipe), down);
+        let moved = (&self.bytes_up, &self.held_up);
+        self.stamp_one(&self.sojourn_up, moved, (pipe, hs), up);
+    }
+
+    /// Notes the intervals at which the relay looks for bytes; zero for every arrival.
+    pub(super) fn set_ticks(&self, down: Duration, up: Duration) {
+        // A few milliseconds.
+        let us = |tick: Duration| u64::try_from(tick.as_micros()).unwrap_or_default();
+        self.tick_down_us.store(us(down), Relaxed);
+        self.tick_up_us.store(us(up), Relaxed);
     }
 
     fn stamp_one(
         &self,
         sojourn: &Mutex<Sojourn>,
         (written, held): (&AtomicU64, &AtomicU64),
-        from: &impl Hop,
-        to: &impl Hop,
+        (from, to): (&impl Hop, &impl Hop),
+        tick: Duration,
     ) {
         let (Ok(received), Ok(unsent)) = (tcp::receive_queue_bytes(from), to.unsent_bytes()) else {
             return;
@@ -124,7 +135,7 @@ impl Shared {
         let (written, held) = (written.load(Relaxed), held.load(Relaxed));
         let now = self.began.elapsed();
         let mut sojourn = sojourn.lock().unwrap_or_else(PoisonError::into_inner);
-        sojourn.came(written + held + received, now);
+        sojourn.came(written + held + received, now, tick);
         sojourn.left(written.saturating_sub(unsent), now);
     }
 

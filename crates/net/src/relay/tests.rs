@@ -288,7 +288,7 @@ async fn the_buffer_reaches_the_bound_and_never_exceeds_it() {
     for (bound, kind) in bounds.into_iter().flat_map(|b| KINDS.map(|kind| (b, kind))) {
         let options = RelayOptions {
             bound_bytes: bound,
-            budget: None,
+            ..RelayOptions::default()
         };
         let mut w = world_over(kind, options).await;
         let most = fill_up(&w.proxy, &w.handle, bound).await;
@@ -468,6 +468,55 @@ async fn batching_has_a_bounded_delay() {
         medians.push(median);
     }
     panic!("{medians:?}");
+}
+
+/// The longer the interval of a flow, the fewer wake-ups. A busy machine may merge the sender's
+/// writes in some attempts.
+#[tokio::test]
+async fn a_flow_wakes_the_relay_seldom() {
+    const ATTEMPTS: u32 = 10;
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let fixed = polls_of_a_flow(Duration::from_millis(1)).await;
+        let adaptive = polls_of_a_flow(LONGEST_TICK).await;
+        if 2 * adaptive <= fixed {
+            return;
+        }
+        seen.push((fixed, adaptive));
+    }
+    panic!("polls at intervals of 1 and of up to 5 ms: {seen:?}");
+}
+
+/// Polls of a relay while 8 KiB come each 250 us, for half a second.
+async fn polls_of_a_flow(longest_tick: Duration) -> u64 {
+    use std::io::Write as _;
+    let options = RelayOptions {
+        longest_tick,
+        ..RelayOptions::default()
+    };
+    let mut w = world(options).await;
+    let mut proxy = w.proxy.into_std().unwrap();
+    proxy.set_nonblocking(false).unwrap();
+    let before = turns();
+    let sending = std::thread::spawn(move || {
+        for _ in 0..2000 {
+            proxy.write_all(&[0x5a; 8192]).unwrap();
+            std::thread::sleep(Duration::from_micros(250));
+        }
+    });
+    let mut into = vec![0; 64 * 1024];
+    let mut got = 0;
+    loop {
+        match w.primary.read(&mut into).await.unwrap() {
+            0 => break,
+            n => got += n,
+        }
+    }
+    assert_eq!(got, 2000 * 8192);
+    sending.join().unwrap();
+    drop(w.primary);
+    assert!(matches!(w.end.await.unwrap(), RelayEnd::Finished));
+    turns() - before
 }
 
 async fn median_delay(w: &mut World) -> Duration {
