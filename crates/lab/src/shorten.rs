@@ -262,7 +262,8 @@ mod tests {
         // Those in virtual time, and those that are computed, take seconds at most.
         let computed = |file: &std::path::PathBuf| {
             let text = std::fs::read_to_string(file).unwrap();
-            let measures = ["watch", "cpu-share", "meter"].map(|m| format!("measure = \"{m}\""));
+            let measures =
+                ["airtime", "watch", "cpu-share", "meter"].map(|m| format!("measure = \"{m}\""));
             let is_one =
                 |line: &str| line == "simulated = true" || measures.iter().any(|m| m == line);
             text.lines().any(is_one)

@@ -33,6 +33,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "lab",
         &[
             "capture",
+            "l2",
             "plot",
             "price",
             "probe",

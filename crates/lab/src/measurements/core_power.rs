@@ -1,7 +1,9 @@
-//! Power of one core of a phone's processor at full use.
+//! Power of one core of a phone's processor at full use, and its use by networking at given rates.
 
 use mpbond_radio::Profiles;
 use mpbond_radio::machine::CoreSample;
+use mpbond_units::BitRate;
+use serde::Deserialize;
 
 /// Frequencies may differ from those of a profile by 1 %, as they are rounded.
 const ROUNDED: f64 = 0.01;
@@ -29,6 +31,42 @@ pub(super) fn full_mw(profile: &str, mhz: f64) -> Result<f64, String> {
         utilisation,
     };
     Ok(cpu.power_mw(&[core(1.0)]) - cpu.power_mw(&[core(0.0)]))
+}
+
+/// Use of one core by networking at a rate; an input, since this machine's processor is not that of
+/// a phone.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UseAt {
+    rate: BitRate,
+    share: f64,
+}
+
+/// Checks that there are some, with possible shares, in ascending order of their rates.
+pub(super) fn check_uses(uses: &[UseAt]) -> Result<(), String> {
+    let share = |u: &UseAt| (0.0..=64.0).contains(&u.share);
+    if uses.is_empty() || !uses.iter().all(share) {
+        return Err("use: at least one, with shares from 0 to 64".to_owned());
+    }
+    if !uses.is_sorted_by(|a, b| a.rate < b.rate) {
+        return Err("use: rates are in ascending order".to_owned());
+    }
+    Ok(())
+}
+
+/// Use at a rate, on a straight line between two rates, and constant beyond the first and last.
+pub(super) fn use_at(uses: &[UseAt], rate: BitRate) -> f64 {
+    let above = uses.partition_point(|u| u.rate <= rate);
+    let low = above.checked_sub(1).and_then(|n| uses.get(n));
+    match (low, uses.get(above)) {
+        (Some(low), Some(high)) => {
+            let span = high.rate.mbps() - low.rate.mbps();
+            let part = (rate.mbps() - low.rate.mbps()) / span;
+            low.share + (high.share - low.share) * part
+        }
+        (Some(only), None) | (None, Some(only)) => only.share,
+        (None, None) => 0.0,
+    }
 }
 
 #[cfg(test)]

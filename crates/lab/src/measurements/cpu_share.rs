@@ -10,7 +10,7 @@ use mpbond_radio::{
 use mpbond_units::{BitRate, Size, Timestamp};
 use serde::Deserialize;
 
-use super::core_power;
+use super::core_power::{self, UseAt};
 use super::outcome::Outcome;
 use crate::error::Result;
 use crate::report::SheetTable;
@@ -41,13 +41,6 @@ pub(super) struct Shares {
     cases: Vec<Case>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UseAt {
-    rate: BitRate,
-    share: f64,
-}
-
 /// A transfer at a constant rate.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,13 +64,7 @@ impl Shares {
         if self.bytes.0 == 0 || self.bytes.0 > MAX_BYTES {
             return Err("bytes: 1 B to 1 GB".to_owned());
         }
-        let share = |u: &UseAt| (0.0..=64.0).contains(&u.share);
-        if self.uses.is_empty() || !self.uses.iter().all(share) {
-            return Err("use: at least one, with shares from 0 to 64".to_owned());
-        }
-        if !self.uses.is_sorted_by(|a, b| a.rate < b.rate) {
-            return Err("use: rates are in ascending order".to_owned());
-        }
+        core_power::check_uses(&self.uses)?;
         if self.cases.is_empty() {
             return Err("case: at least one".to_owned());
         }
@@ -165,25 +152,10 @@ impl Shares {
         }
         radio.finish(at, &mut sums);
         Ok(CpuShare::new(
-            self.use_at(case.rate) * full_mw / 1e3 * seconds,
+            core_power::use_at(&self.uses, case.rate) * full_mw / 1e3 * seconds,
             sums.summary().joules,
             cpu.background.get() / 1e3 * seconds,
         ))
-    }
-
-    /// Use at a rate, on a straight line between two rates, and constant beyond the first and last.
-    fn use_at(&self, rate: BitRate) -> f64 {
-        let above = self.uses.partition_point(|u| u.rate <= rate);
-        let low = above.checked_sub(1).and_then(|n| self.uses.get(n));
-        match (low, self.uses.get(above)) {
-            (Some(low), Some(high)) => {
-                let span = high.rate.mbps() - low.rate.mbps();
-                let part = (rate.mbps() - low.rate.mbps()) / span;
-                low.share + (high.share - low.share) * part
-            }
-            (Some(only), None) | (None, Some(only)) => only.share,
-            (None, None) => 0.0,
-        }
     }
 }
 
@@ -217,7 +189,7 @@ mod tests {
             (24.0, 0.6),
             (99.0, 0.6),
         ] {
-            let got = s.use_at(BitRate::from_mbps(mbps));
+            let got = core_power::use_at(&s.uses, BitRate::from_mbps(mbps));
             assert!((got - expect).abs() < 1e-12, "{mbps}: {got}");
         }
         let outcome = s.measure().unwrap();

@@ -1,6 +1,7 @@
 //! Experiments without transfers: `mpbond lab run` runs their files, and `mpbond lab report`
 //! reports their records, as those of other experiments. docs/experiments.md describes them.
 
+mod airtime;
 mod busy;
 mod child;
 mod core_power;
@@ -38,6 +39,7 @@ pub struct Measurement {
 }
 
 enum Kind {
+    Airtime(airtime::Airtime),
     Causes(probe::Causes),
     Cpu(cpu::Cpu),
     CpuShare(cpu_share::Shares),
@@ -121,6 +123,7 @@ impl Measurement {
         let own = own_part(table);
         let wrong = |why: String| Error::Experiment(format!("{}: {why}", path.display()));
         let kind = match measure.as_str() {
+            "airtime" => Kind::Airtime(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "cpu" => Kind::Cpu(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "cpu-share" => Kind::CpuShare(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "handover" => Kind::Handover(own.try_into().map_err(|e| wrong(one_line(&e)))?),
@@ -135,8 +138,8 @@ impl Measurement {
             "kernel-wire" => Kind::Wire(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             other => {
                 return Err(wrong(format!(
-                    "there is no measure \"{other}\": cpu, cpu-share, delay-parts, handover, \
-                     kernel-parts, kernel-wire, merge, meter, probe, recordings, runtime-parts, \
+                    "there is no measure \"{other}\": airtime, cpu, cpu-share, delay-parts, \
+                     handover, kernel-parts, kernel-wire, merge, meter, probe, recordings, runtime-parts, \
                      watch"
                 )));
             }
@@ -154,6 +157,7 @@ impl Measurement {
 
     fn keys(&self) -> Vec<String> {
         match &self.kind {
+            Kind::Airtime(airtime) => airtime.keys(),
             Kind::Cpu(cpu) => cpu.keys(),
             Kind::Causes(causes) => causes.keys(),
             Kind::CpuShare(shares) => shares.keys(),
@@ -185,6 +189,7 @@ impl Measurement {
             return Err(format!("the check of \"{}\" wants nothing", c.of));
         }
         match &self.kind {
+            Kind::Airtime(airtime) => airtime.check(),
             Kind::Cpu(cpu) => cpu.check(),
             Kind::Causes(causes) => causes.check(),
             Kind::CpuShare(shares) => shares.check(),
@@ -211,6 +216,7 @@ impl Measurement {
     /// Measures; `quick` makes a short run, which only shows that the measurement works.
     pub fn measure(&self, quick: bool) -> Result<Sheet> {
         let outcome = match &self.kind {
+            Kind::Airtime(airtime) => airtime.measure()?,
             Kind::Cpu(cpu) => cpu.measure(quick)?,
             Kind::Causes(causes) => causes.measure(quick)?,
             Kind::CpuShare(shares) => shares.measure()?,
@@ -378,7 +384,7 @@ mod tests {
             assert!(!row.head.checks.is_empty() && !row.head.papers.is_empty());
             count += 1;
         }
-        assert!(count >= 37, "{count}");
+        assert!(count >= 38, "{count}");
     }
 
     /// Rows in virtual time come out the same everywhere.
@@ -412,6 +418,19 @@ mod tests {
         let row = Measurement::load(&root.join("trimming/fig01.toml"));
         let sheet = row.unwrap().unwrap().measure(false).unwrap();
         println!("{:#?}", sheet.tables);
+        let failed: Vec<_> = (sheet.checks.iter())
+            .filter(|c| c.holds != Some(true))
+            .collect();
+        assert!(failed.is_empty(), "{failed:?}");
+    }
+
+    /// TCP and the L2 pipe over a channel with airtime.
+    #[test]
+    fn shipped_rows_of_airtime_hold() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let row = Measurement::load(&root.join("trimming/offload-fig06.toml"));
+        let sheet = row.unwrap().unwrap().measure(false).unwrap();
+        println!("{:#?} {:#?}", sheet.tables, sheet.paper);
         let failed: Vec<_> = (sheet.checks.iter())
             .filter(|c| c.holds != Some(true))
             .collect();

@@ -28,11 +28,17 @@ pub struct Medium {
 
 impl Medium {
     /// Octets that each packet has in addition on the medium.
-    pub(super) fn frame_bytes(&self) -> u32 {
+    pub fn frame_bytes(&self) -> u32 {
         match self.frame_overhead.is_zero() {
             true => 0,
             false => FRAME_BYTES,
         }
+    }
+
+    /// Time for which a packet of so many IP bytes occupies a medium without a rate.
+    pub fn airtime(&self, rate: BitRate, bytes: u32) -> Duration {
+        let octets = bytes.saturating_add(self.frame_bytes());
+        self.frame_overhead + rate.time_for(octets.into())
     }
 
     /// Maximum rate of IP packets in one direction, on a link with `rate`.
@@ -57,6 +63,12 @@ mod tests {
             rate: None,
             frame_overhead: Duration::from_micros(159),
         }
+    }
+
+    #[test]
+    fn a_packet_takes_the_airtime_that_a_group_gives_it() {
+        let us = |bytes| wifi().airtime(BitRate::from_mbps(54.0), bytes).as_micros();
+        assert_eq!((us(1500), us(52)), (386, 172));
     }
 
     #[test]

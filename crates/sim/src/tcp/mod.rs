@@ -53,6 +53,9 @@ pub struct Config {
     pub notsent_lowat_bytes: u64,
     /// Bytes that may have arrived and not been read (SO_RCVBUF).
     pub recv_buffer_bytes: u64,
+    /// Full segments for each of which, together, a receiver sends an acknowledgement: 2 in Linux;
+    /// 1 where it acknowledges each.
+    pub ack_segments: u32,
     /// Whether an idle connection's window decays (the sysctl
     /// tcp_slow_start_after_idle; on by default in Linux).
     pub slow_start_after_idle: bool,
@@ -70,6 +73,7 @@ impl Default for Config {
             send_buffer_bytes: 4 << 20,
             notsent_lowat_bytes: 32 << 10,
             recv_buffer_bytes: 4 << 20,
+            ack_segments: 2,
             slow_start_after_idle: true,
             keepalive: None,
         }

@@ -31,13 +31,15 @@ pub(super) struct Receiver {
     fin: Option<u64>,
     advertised: u64,
     since_ack: u64,
+    /// Bytes for which an acknowledgement is sent.
+    ack_bytes: u64,
     quick_acks: u32,
     ack_at: Option<Timestamp>,
     ack_now: bool,
 }
 
 impl Receiver {
-    pub(super) fn new(capacity: u64) -> Self {
+    pub(super) fn new(capacity: u64, ack_segments: u32) -> Self {
         let capacity = capacity.max(2 * MSS);
         Self {
             capacity,
@@ -51,6 +53,7 @@ impl Receiver {
             fin: None,
             advertised: capacity,
             since_ack: 0,
+            ack_bytes: u64::from(ack_segments) * MSS,
             quick_acks: QUICK_ACKS,
             ack_at: None,
             ack_now: false,
@@ -90,7 +93,7 @@ impl Receiver {
         }
         self.ranges.retain(|range| range.1 > self.next);
         self.since_ack += end - seq;
-        if filling || self.quick_acks > 0 || self.since_ack >= 2 * MSS {
+        if filling || self.quick_acks > 0 || self.since_ack >= self.ack_bytes {
             self.ack_now = true;
         } else if self.ack_at.is_none() {
             self.ack_at = Some(now + DELAYED_ACK);
@@ -231,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_most_recent_range_comes_first() {
-        let mut r = Receiver::new(1 << 20);
+        let mut r = Receiver::new(1 << 20, 2);
         for seq in [1_000, 3_000, 5_000, 7_000, 3_500] {
             r.on_data(Timestamp::ZERO, seq, segment(500), false);
         }
@@ -251,7 +254,7 @@ mod tests {
 
     #[test]
     fn every_second_segment_is_acknowledged_after_the_first_ones() {
-        let mut r = Receiver::new(1 << 20);
+        let mut r = Receiver::new(1 << 20, 2);
         let mut acks = Vec::new();
         for i in 0..20 {
             r.on_data(Timestamp::ZERO, i * MSS, segment(MSS), false);
@@ -270,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_makes_room_says_so() {
-        let mut r = Receiver::new(4 * MSS);
+        let mut r = Receiver::new(4 * MSS, 2);
         r.quick_acks = 0;
         for i in 0..4 {
             r.on_data(Timestamp::ZERO, i * MSS, segment(MSS), false);
@@ -286,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_limited_window_opens_by_the_limit_and_never_shrinks() {
-        let mut r = Receiver::new(100 * MSS);
+        let mut r = Receiver::new(100 * MSS, 2);
         r.quick_acks = 0;
         r.limit_window(10 * MSS);
         assert_eq!(r.acknowledge().1, 100 * MSS, "advertised before");
@@ -304,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_end_counts_as_one() {
-        let mut r = Receiver::new(1 << 20);
+        let mut r = Receiver::new(1 << 20, 2);
         r.on_data(Timestamp::ZERO, 10, Bytes::new(), true);
         assert!(!r.is_finished());
         r.on_data(Timestamp::ZERO, 0, segment(10), false);

@@ -60,7 +60,7 @@ impl Socket {
         Self {
             state,
             sender: Sender::new(config, peer_window),
-            receiver: Receiver::new(config.recv_buffer_bytes),
+            receiver: Receiver::new(config.recv_buffer_bytes, config.ack_segments),
             due,
             handshake_timer: None,
             asked_at: None,
