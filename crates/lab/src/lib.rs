@@ -120,6 +120,7 @@ mod link_progress;
 mod links;
 mod list;
 mod machine;
+mod machine_use;
 #[cfg(feature = "measurements")]
 pub mod measurements;
 mod origin;
@@ -164,6 +165,7 @@ pub use host::Host;
 pub use links::played_links;
 pub use list::list;
 pub use machine::date;
+pub use machine_use::Use as MachineUse;
 pub use origin::{Received, origin};
 pub use quantity::Quantity;
 pub use record::{

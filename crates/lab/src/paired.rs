@@ -1,5 +1,6 @@
 //! Comparison of schemes within repetitions, so that disturbances affect both.
 
+use crate::machine_use::are_fit;
 use crate::quantity::Quantity;
 use crate::record::Transfer;
 
@@ -18,15 +19,86 @@ pub(crate) fn fit_of<'d>(
 /// both are fit; energy by `model`.
 pub(crate) fn ratios<'d>(
     transfers: &'d [Transfer],
-    (scheme, versus): (&'d str, &'d str),
+    schemes: (&'d str, &'d str),
     workload: &'d str,
     quantity: Quantity,
     model: Option<&'d str>,
 ) -> impl Iterator<Item = f64> {
+    let pairs = pairs(transfers, schemes, workload, quantity, model);
+    let ratios = pairs.map(|(own, theirs)| own / theirs);
+    ratios.filter(|ratio| ratio.is_finite())
+}
+
+/// How much more each transfer has of a quantity, in its unit; otherwise as [`ratios`].
+pub(crate) fn differences<'d>(
+    transfers: &'d [Transfer],
+    schemes: (&'d str, &'d str),
+    workload: &'d str,
+    quantity: Quantity,
+    model: Option<&'d str>,
+) -> impl Iterator<Item = f64> {
+    let pairs = pairs(transfers, schemes, workload, quantity, model);
+    pairs.map(|(own, theirs)| own - theirs)
+}
+
+fn pairs<'d>(
+    transfers: &'d [Transfer],
+    (scheme, versus): (&'d str, &'d str),
+    workload: &'d str,
+    quantity: Quantity,
+    model: Option<&'d str>,
+) -> impl Iterator<Item = (f64, f64)> {
     fit_of(transfers, scheme, workload).filter_map(move |d| {
         let mut theirs = fit_of(transfers, versus, workload);
         let theirs = theirs.find(|o| o.repetition == d.repetition)?;
-        let ratio = quantity.of(d, model)? / quantity.of(theirs, model)?;
-        ratio.is_finite().then_some(ratio)
+        if quantity == Quantity::CpuMachine && !are_fit(&[d.machine?, theirs.machine?]) {
+            return None;
+        }
+        Some((quantity.of(d, model)?, quantity.of(theirs, model)?))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine_use::Use;
+
+    #[test]
+    fn use_of_the_machine_is_compared_where_others_used_it_equally() {
+        let transfer = |name, repetition, own: f64, others: f64| {
+            let mut transfer = Transfer::for_test(name, repetition, 20.0);
+            transfer.machine = Some(Use {
+                seconds: 20.0,
+                all: own + others,
+                steal: 0.0,
+                others,
+            });
+            transfer
+        };
+        let mut all = vec![
+            transfer("a", 0, 0.30, 0.01),
+            transfer("b", 0, 0.25, 0.02),
+            // A program ran beside one of the two, and beside both.
+            transfer("a", 1, 0.30, 0.10),
+            transfer("b", 1, 0.25, 0.02),
+            transfer("a", 2, 0.30, 0.60),
+            transfer("b", 2, 0.25, 0.60),
+            transfer("a", 3, 0.27, 0.01),
+            transfer("b", 3, 0.25, 0.01),
+            // Not measured.
+            Transfer::for_test("a", 4, 20.0),
+            transfer("b", 4, 0.25, 0.01),
+        ];
+        let more = |all: &[Transfer]| {
+            let more = differences(all, ("a", "b"), "w", Quantity::CpuMachine, None);
+            more.map(|percent| (percent * 10.0).round() / 10.0)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(more(&all), [5.0, 2.0]);
+        assert_eq!(Quantity::CpuMachine.of(&all[4], None), None);
+        all[0].fit = false;
+        assert_eq!(more(&all), [2.0]);
+        let seconds = differences(&all, ("a", "b"), "w", Quantity::Seconds, None);
+        assert_eq!(seconds.count(), 4);
+    }
 }

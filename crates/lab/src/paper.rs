@@ -1,7 +1,7 @@
 //! Comparison of published figures with ours.
 
-use crate::experiment::{Experiment, PaperFigure};
-use crate::paired::{fit_of, ratios};
+use crate::experiment::{Experiment, PaperFigure, Published};
+use crate::paired::{differences, fit_of, ratios};
 use crate::quantity::Quantity;
 use crate::record::{Comparison, Estimate, Standing, Transfer};
 use crate::statistics::estimate;
@@ -34,19 +34,19 @@ fn compare(e: &Experiment, p: &PaperFigure, workload: &str, transfers: &[Transfe
             .flatten(),
     };
     let ours = match versus {
+        Some(other) if p.more.is_some() => measure.more(workload, scheme, other, transfers),
         Some(other) => measure.change_percent(workload, scheme, other, transfers),
         None => measure.estimate(workload, scheme, transfers),
     };
-    let (low, high) = match (p.change_percent, p.value) {
-        (Some(published), _) | (None, Some(published)) => published.ends(),
-        // Excluded by the checks of the file.
-        (None, None) => (f64::NAN, f64::NAN),
-    };
+    let published = p.change_percent.or(p.more).or(p.value);
+    // The checks of the file exclude none.
+    let (low, high) = published.map_or((f64::NAN, f64::NAN), Published::ends);
     Comparison {
         figure: p.figure.get_ref().clone(),
         workload: workload.to_owned(),
         scheme: scheme.clone(),
         versus: versus.map(str::to_owned),
+        is_difference: p.more.is_some(),
         quantity: p.quantity,
         model: measure.model,
         published: (low, high),
@@ -85,6 +85,19 @@ impl Measure {
         let model = self.model.as_deref();
         let ratios = ratios(all, (scheme, other), workload, self.quantity, model);
         estimate(ratios.map(|ratio| (ratio - 1.0) * 100.0))
+    }
+
+    /// How much more `scheme` has than `other`, in the unit of the quantity, paired likewise.
+    fn more(
+        &self,
+        workload: &str,
+        scheme: &str,
+        other: &str,
+        all: &[Transfer],
+    ) -> Option<Estimate> {
+        let model = self.model.as_deref();
+        let schemes = (scheme, other);
+        estimate(differences(all, schemes, workload, self.quantity, model))
     }
 }
 

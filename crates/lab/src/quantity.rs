@@ -73,11 +73,14 @@ pub enum Quantity {
     CpuPrimary,
     /// The same for the busiest helper.
     CpuHelper,
+    /// Use of all processors of this machine, interrupts and softirqs included, in percent of one
+    /// processor; where the experiment measures it, and other programs leave the machine to it.
+    CpuMachine,
 }
 
 impl Quantity {
     /// All quantities.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Seconds,
         Self::Ratio,
         Self::Mbps,
@@ -111,6 +114,7 @@ impl Quantity {
         Self::BulkMbps,
         Self::CpuPrimary,
         Self::CpuHelper,
+        Self::CpuMachine,
     ];
 
     /// Name for tables and pictures.
@@ -149,6 +153,7 @@ impl Quantity {
             Self::BulkMbps => "throughput of the download beside",
             Self::CpuPrimary => "processor time on the primary",
             Self::CpuHelper => "processor time on a helper",
+            Self::CpuMachine => "processor time of the whole machine",
         }
     }
 
@@ -174,7 +179,7 @@ impl Quantity {
             | Self::MessageS
             | Self::MessageP95S
             | Self::MessageMaxS => "s",
-            Self::CpuPrimary | Self::CpuHelper => "%",
+            Self::CpuPrimary | Self::CpuHelper | Self::CpuMachine => "%",
             Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps | Self::BulkMbps => {
                 "Mbit/s"
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::experiment::{Assert, Experiment};
-use crate::paired::{fit_of, ratios};
+use crate::paired::{differences, fit_of, ratios};
 use crate::quantity::Quantity;
 use crate::record::{EnergySummary, Estimate, Judgement, Summary, Transfer};
 use crate::statistics::estimate;
@@ -79,6 +79,7 @@ pub(crate) fn judge(
             .collect();
         for summary in &concerned {
             judge_one(assert, summary, transfers, &mut all);
+            more(assert, summary, transfers, &mut all);
             if !assert.on_average {
                 bounded(assert, &[summary], transfers, &mut all);
             }
@@ -135,6 +136,33 @@ fn bounded(a: &Assert, summaries: &[&Summary], transfers: &[Transfer], all: &mut
             holds: figure.map(holds),
         });
     }
+}
+
+/// Judges how much more of `quantity` a scheme and workload have than another scheme.
+fn more(a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judgement>) {
+    let (Some(target), Some(quantity), Some(versus)) = (a.more_at_most, &a.quantity, &a.versus)
+    else {
+        return;
+    };
+    let (quantity, other) = (*quantity.get_ref(), versus.get_ref().as_str());
+    let model = a.model.as_ref().map(|name| name.get_ref().as_str());
+    let schemes = (s.scheme.as_str(), other);
+    let got = estimate(differences(
+        transfers,
+        schemes,
+        &s.workload,
+        quantity,
+        model,
+    ));
+    all.push(Judgement {
+        workload: s.workload.clone(),
+        scheme: s.scheme.clone(),
+        what: format!("{} more than \"{other}\", at most", quantity.axis()),
+        target,
+        measured: got.map(|e| e.median),
+        interval: got.and_then(|e| e.interval),
+        holds: got.map(|e| e.median <= target),
+    });
 }
 
 /// The quantity of a scheme and workload, or its ratio to another scheme's within repetitions.
@@ -252,6 +280,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn how_much_more_is_the_median_of_differences() {
+        let assert = "versus = 'b'\nquantity = 'seconds'\nmore_at_most = 0.5";
+        let judged = judged(assert, &[(1.5, 1.0), (9.0, 3.0), (2.25, 2.0)]).unwrap();
+        assert_eq!((judged.measured, judged.holds), (Some(0.5), Some(true)));
+        assert_eq!(judged.what, "time (s) more than \"b\", at most");
+    }
+
     /// What becomes of an assert on "a", given seconds of "a" and "b" by repetition.
     fn judged(assert: &str, seconds: &[(f64, f64)]) -> Option<Judgement> {
         let both = |(r, (a, b)): (u32, &(f64, f64))| {
@@ -268,6 +304,7 @@ mod tests {
         };
         let mut judged = Vec::new();
         judge_one(&assert, &summary, &all, &mut judged);
+        more(&assert, &summary, &all, &mut judged);
         bounded(&assert, &[&summary], &all, &mut judged);
         judged.pop()
     }

@@ -1,11 +1,13 @@
 //! Results as tables.
 
-use crate::experiment::{Direction, name_of};
+use crate::experiment::{Direction, Role, name_of};
 use crate::grid::Grid;
+use crate::machine_use::{Use, are_fit};
 use crate::quantity::Quantity;
 use crate::record::{
     Comparison, Estimate, Judgement, RunReport, Standing, SubflowShare, Summary, Transfer, Verdict,
 };
+use crate::statistics::estimate;
 
 impl RunReport {
     /// The report as text: every transfer of a short run, statistics of a long one, asserts, and
@@ -40,6 +42,10 @@ impl RunReport {
         let noticed = noticed(&self.summary);
         if !noticed.is_empty() {
             text += &format!("\n{}\n", noticed.to_text());
+        }
+        let machine = machine(&self.transfers);
+        if !machine.is_empty() {
+            text += &format!("\n{MACHINE}, {MACHINE_NOTE}\n{}\n", machine.to_text());
         }
         if !self.asserts.is_empty() {
             text += &format!("\n{}\n", judgements(&self.asserts).to_text());
@@ -236,6 +242,56 @@ fn range(interval: Option<(f64, f64)>) -> String {
     interval.map_or("-".into(), |(low, high)| format!("{low:.3}-{high:.3}"))
 }
 
+/// Title of [`machine`], and what its columns are.
+pub(crate) const MACHINE: &str = "Use of the whole machine, % of one processor";
+pub(crate) const MACHINE_NOTE: &str = "means of all transfers: own is everything but idle time, \
+    steal and other programs, the idle machine's use included; of it, by the processes of daemons, in \
+    system calls as well. The rest is the work of client, origin, links, and of the kernel. A \
+    transfer is fit when steal and others are at most 25 %";
+
+/// Use of the whole machine; empty where it was not measured.
+pub(crate) fn machine(all: &[Transfer]) -> Grid {
+    let daemons = [
+        (Role::Primary, "primary's"),
+        (Role::Helper, "busiest helper's"),
+        (Role::Proxy, "proxy's"),
+    ];
+    let mut header = vec!["transfer", "scheme", "fit", "own"];
+    header.extend(daemons.map(|(_, name)| name));
+    header.extend(["steal", "others"]);
+    let mut grid = Grid::new(header, &[0, 1, 2]);
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for d in all {
+        let name = (d.workload.as_str(), d.name.as_str());
+        if d.machine.is_some() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for (workload, scheme) in names {
+        let of = all
+            .iter()
+            .filter(|d| d.workload == workload && d.name == scheme);
+        let measured: Vec<(&Transfer, Use)> = of.filter_map(|d| Some((d, d.machine?))).collect();
+        let mean = |value: &dyn Fn(&Transfer, &Use) -> Option<f64>| {
+            let values = measured.iter().filter_map(|(d, used)| value(d, used));
+            show(estimate(values), |e| Some(e.mean))
+        };
+        let fit = measured.iter().filter(|(_, used)| are_fit(&[*used]));
+        let mut row = vec![
+            workload.to_owned(),
+            scheme.to_owned(),
+            format!("{} of {}", fit.count(), measured.len()),
+            mean(&|_, used| Some(used.own() * 100.0)),
+        ];
+        let of_role = |role| mean(&|d, _| d.cpu_percent.get(&role).copied());
+        row.extend(daemons.map(|(role, _)| of_role(role)));
+        row.push(mean(&|_, used| Some(used.steal * 100.0)));
+        row.push(mean(&|_, used| Some(used.others * 100.0)));
+        grid.row(row);
+    }
+    grid
+}
+
 /// Asserts, with measured values and verdicts.
 pub(crate) fn judgements(all: &[Judgement]) -> Grid {
     let header = [
@@ -301,6 +357,9 @@ impl Comparison {
     /// The quantity that is compared, in words.
     fn what(&self) -> String {
         let mut text = match &self.versus {
+            Some(other) if self.is_difference => {
+                format!("{} more than \"{other}\"", self.quantity.axis())
+            }
             Some(other) => format!("{} against \"{other}\"", self.quantity.label()),
             None => self.quantity.axis(),
         };
@@ -313,6 +372,7 @@ impl Comparison {
     /// A value of this comparison; a change has a sign.
     fn figure_text(&self, x: f64) -> String {
         match self.versus {
+            Some(_) if self.is_difference => format!("{x:+.3}"),
             Some(_) => format!("{x:+.1} %"),
             None => format!("{x:.3}"),
         }
@@ -323,7 +383,8 @@ impl Comparison {
             Some(_) => format!("{x:+}"),
             None => x.to_string(),
         };
-        let unit = if self.versus.is_some() { " %" } else { "" };
+        let is_change = self.versus.is_some() && !self.is_difference;
+        let unit = if is_change { " %" } else { "" };
         let (low, high) = self.published;
         if low == high {
             format!("{}{unit}", number(low))
@@ -352,5 +413,40 @@ impl Comparison {
             Some(Standing::Worse) => "worse",
             None => "not measured",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn use_of_the_machine_is_shown_beside_that_of_daemons() {
+        let transfer = |name, repetition, others| {
+            let mut d = Transfer::for_test(name, repetition, 20.0);
+            d.cpu_percent = [(Role::Primary, 4.0), (Role::Helper, 1.0)].into();
+            d.machine = Some(Use {
+                seconds: 20.0,
+                all: 0.30 + others,
+                steal: 0.0,
+                others,
+            });
+            d
+        };
+        let all = [
+            transfer("a", 0, 0.02),
+            transfer("b", 0, 0.02),
+            transfer("a", 1, 0.50),
+            Transfer::for_test("c", 0, 20.0),
+        ];
+        let text = machine(&all).to_markdown();
+        let rows: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(rows.len(), 2, "{text}");
+        let cells: Vec<&str> = rows[0].split('|').map(str::trim).collect();
+        let expect = [
+            "w", "a", "1 of 2", "30.000", "4.000", "1.000", "-", "0.000", "26.000",
+        ];
+        assert_eq!(cells[1..10], expect, "{text}");
+        assert!(machine(&all[3..]).is_empty());
     }
 }

@@ -45,6 +45,9 @@ pub struct Assert {
     pub at_most: Option<f64>,
     /// Lower bound of `quantity`.
     pub at_least: Option<f64>,
+    /// With `versus`: upper bound of the median of how much more of `quantity` there is within each
+    /// repetition, in its unit.
+    pub more_at_most: Option<f64>,
     /// Whether `quantity` is bounded on average over workloads (geometric mean of medians) instead
     /// of in each of them. Workloads without a fit transfer are left out where they are fewer than
     /// half.

@@ -40,6 +40,9 @@ pub struct Experiment {
     /// Whether `make experiments` runs nothing beside it, because it measures or fills the machine.
     #[serde(default)]
     pub alone: bool,
+    /// Whether the processor time of the whole machine is measured, too.
+    #[serde(default)]
+    pub whole_machine: bool,
     /// Whether it runs in virtual time only, also by `lab run`.
     #[serde(default)]
     pub simulated: bool,

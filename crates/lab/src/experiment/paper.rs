@@ -29,7 +29,7 @@ pub struct PaperFigure {
     pub figure: Spanned<String>,
     /// Name of the scheme that it is about.
     pub scheme: Spanned<String>,
-    /// Name of the scheme of comparison, with `change_percent`.
+    /// Name of the scheme of comparison, with `change_percent` or `more`.
     pub versus: Option<Spanned<String>>,
     /// Name of its workload; by default all that the schemes carry.
     pub workload: Option<Spanned<String>>,
@@ -41,6 +41,8 @@ pub struct PaperFigure {
     pub model: Option<Spanned<String>>,
     /// Change from `versus` to `scheme` in percent; negative means less.
     pub change_percent: Option<Published>,
+    /// How much more `scheme` has than `versus`, in the unit of the quantity.
+    pub more: Option<Published>,
     /// The value, in the unit of the quantity.
     pub value: Option<Published>,
     /// Remark for readers.

@@ -81,7 +81,10 @@ pub(crate) fn leave_out(e: &mut Experiment) -> Vec<String> {
     let there = |name: Option<&toml::Spanned<String>>| {
         name.is_none_or(|name| !gone.contains(&name.get_ref()))
     };
-    let measured = |q: Quantity| !matches!(q, Quantity::CpuPrimary | Quantity::CpuHelper);
+    let measured = |q: Quantity| {
+        use Quantity::{CpuHelper, CpuMachine, CpuPrimary};
+        !matches!(q, CpuPrimary | CpuHelper | CpuMachine)
+    };
     let before = e.asserts.len() + e.papers.len();
     e.asserts.retain(|a| {
         let named = [&a.scheme, &a.versus, &a.not_slower_than];

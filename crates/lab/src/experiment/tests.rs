@@ -285,6 +285,10 @@ fn faults_and_asserts_refer_to_existing_names() {
         ("[[assert]]\nversus = \"two\"\n", "`versus` needs"),
         ("[[assert]]\nat_most = 0.9\n", "needs `at_most`"),
         (
+            "[[assert]]\nquantity = \"ratio\"\nmore_at_most = 1.0\n",
+            "needs `versus`",
+        ),
+        (
             "[[assert]]\nquantity = \"joules\"\nat_most = 0.9\n",
             "energy needs a model",
         ),
@@ -508,6 +512,7 @@ fn published_figures_refer_to_existing_names() {
         ("[-11, -5]", "[-5, -11]", "smallest to the largest"),
         ("[-11, -5]", "\"5 %\"", "[least, greatest]"),
         ("change_percent", "value", "together with"),
+        ("change", "more = 1.0\nchange", "together with"),
         ("versus = \"one\"\n", "", "together with"),
         ("versus", "workload", "no workload"),
         ("versus", "setting", "no setting"),

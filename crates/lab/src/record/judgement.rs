@@ -34,9 +34,12 @@ pub struct Comparison {
     pub workload: String,
     /// Name of the scheme.
     pub scheme: String,
-    /// Name of the scheme of comparison. With it both figures are changes in percent, ours paired
-    /// by repetition.
+    /// Name of the scheme of comparison. With it both figures are changes in percent, or
+    /// differences, ours paired by repetition.
     pub versus: Option<String>,
+    /// Whether both figures are differences in the unit of the quantity.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_difference: bool,
     /// The quantity.
     pub quantity: Quantity,
     /// Energy model, of energy quantities.

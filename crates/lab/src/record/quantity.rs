@@ -3,6 +3,7 @@
 use super::transfer::Transfer;
 use crate::bins;
 use crate::experiment::Role;
+use crate::machine_use::are_fit;
 use crate::quantity::Quantity;
 
 impl Quantity {
@@ -29,6 +30,10 @@ impl Quantity {
             Self::FinishSpreadS => d.finish_spread_s(),
             Self::CpuPrimary => d.cpu_percent.get(&Role::Primary).copied(),
             Self::CpuHelper => d.cpu_percent.get(&Role::Helper).copied(),
+            Self::CpuMachine => {
+                let fit = d.machine.filter(|used| are_fit(&[*used]))?;
+                Some(fit.own() * 100.0)
+            }
             Self::BitrateMbps
             | Self::Switches
             | Self::Stalls

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Client, Connection, Direction, Interception, Role};
+use crate::machine_use::Use;
 use crate::quantity::Quantity;
 
 /// One transfer.
@@ -73,6 +74,9 @@ pub struct Transfer {
     /// daemons.
     #[serde(default)]
     pub cpu_percent: BTreeMap<Role, f64>,
+    /// Use of all processors of this machine, where the experiment measures it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Use>,
     /// Energy of all devices that take part, by each of the experiment's models.
     #[serde(default)]
     pub energy: Vec<Energy>,

@@ -38,6 +38,7 @@ pub(super) const fn of(quantity: Quantity) -> &'static str {
         Quantity::BulkMbps => "Throughput of the download beside messages or a page",
         Quantity::CpuPrimary => "Processor time of the primary's daemons",
         Quantity::CpuHelper => "Processor time of the busiest helper's daemon",
+        Quantity::CpuMachine => "Processor time of the whole machine, the kernel's included",
     }
 }
 

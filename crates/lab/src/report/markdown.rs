@@ -30,6 +30,7 @@ pub fn to_markdown_with(studies: &[Study], sheets: &[Sheet]) -> String {
             table::judgements(&r.asserts),
             table::summaries(&r.summary),
             table::noticed(&r.summary),
+            table::machine(&r.transfers),
         ] {
             if !grid.is_empty() {
                 let _ = write!(out, "\n{}", grid.to_markdown());

@@ -132,6 +132,8 @@ fn section(out: &mut String, index: usize, study: &Study) {
     titled("Own asserts", "", &table::judgements(&r.asserts));
     titled("Results", "", &table::summaries(&r.summary));
     titled("As users perceive it", "", &table::noticed(&r.summary));
+    let machine = table::machine(&r.transfers);
+    titled(table::MACHINE, table::MACHINE_NOTE, &machine);
     pictures(out, study);
     let mut titled = |title: &str, note: &str, grid: &Grid| {
         if !grid.is_empty() {

@@ -21,7 +21,9 @@ use crate::experiment::{Carrier, Connection, Experiment, Role, Scheme, Start, Wo
 use crate::external::Programs;
 use crate::fetcher::{self, Fetcher, Job};
 use crate::ideal::ideal_time;
+use crate::isolate::Inside;
 use crate::links::{played_bluetooth, played_links, setting_changes, timed_changes};
+use crate::machine_use::{Reader, Reading, Use};
 use crate::origin::{self, Listening, ORIGIN_PORT, Received};
 use crate::player::{Clock, Emulated, Logs, Player};
 use crate::progress::Progress;
@@ -54,14 +56,17 @@ pub(super) struct Lab<'a> {
     progress: Progress,
     digests: HashMap<u64, String>,
     congestion: String,
+    /// Counters of the whole machine, where the experiment wants them and there are some.
+    machine: Option<Reader>,
 }
 
 impl<'a> Lab<'a> {
     pub fn new(
         experiment: &'a Experiment,
         options: &'a RunOptions,
-        scratch: &'a Path,
+        inside: &'a Inside,
     ) -> Result<Self> {
+        let scratch = inside.scratch();
         let each = duration::of_each_transfer(experiment)?;
         let progress = Progress::new(options.quiet, each);
         progress.note("making hosts and links ...");
@@ -80,6 +85,10 @@ impl<'a> Lab<'a> {
         let host = network.host_in(Role::Origin)?;
         let address = origin_address(experiment)?;
         let (received, listening) = origin::start(host, address, content.clone())?;
+        let machine = match experiment.whole_machine {
+            true => counters(inside)?,
+            false => None,
+        };
         Ok(Self {
             experiment,
             accountants,
@@ -94,6 +103,7 @@ impl<'a> Lab<'a> {
             progress,
             digests: HashMap::new(),
             congestion: String::new(),
+            machine,
         })
     }
 
@@ -317,6 +327,7 @@ impl<'a> Lab<'a> {
             before,
             latest_opened_s,
         } = ready;
+        let machine_before = self.machine.as_mut().map(Reader::read);
         let begun = Instant::now();
         let outcome = match self.carry(scheme, workload, number, daemons, fetcher, limit) {
             // That others fail is a result.
@@ -325,6 +336,7 @@ impl<'a> Lab<'a> {
             }
             outcome => outcome?,
         };
+        let machine = machine_before.and_then(|before| self.used_since(before));
         let end = self.player.now();
         let (bytes, ideal) = match workload.application() {
             None => (most, ideal),
@@ -404,6 +416,7 @@ impl<'a> Lab<'a> {
             noticed: outcome.noticed,
             cpu_s,
             cpu_percent,
+            machine,
             energy,
             links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),
@@ -455,6 +468,19 @@ impl<'a> Lab<'a> {
         })
     }
 
+    /// Use of the machine since a reading, which the first error ends for all transfers.
+    fn used_since(&mut self, before: Result<Reading, String>) -> Option<Use> {
+        let after = self.machine.as_mut()?.read();
+        match (before, after) {
+            (Ok(before), Ok(after)) => before.until(&after),
+            (Err(why), _) | (_, Err(why)) => {
+                not_measured(&why);
+                self.machine = None;
+                None
+            }
+        }
+    }
+
     /// The share of a single path, by the client's account.
     fn single_share(&self, scheme: &Scheme, outcome: &Outcome) -> Shares {
         let path = scheme.direct_links(self.experiment).next();
@@ -471,6 +497,22 @@ impl<'a> Lab<'a> {
             ..Shares::default()
         }
     }
+}
+
+/// Counters of the whole machine, by the process outside, once it is ready to count.
+fn counters(inside: &Inside) -> Result<Option<Reader>> {
+    let mut reader = Reader::new(inside.line()).doing("cannot copy a descriptor")?;
+    Ok(match reader.read() {
+        Ok(_) => Some(reader),
+        Err(why) => {
+            not_measured(&why);
+            None
+        }
+    })
+}
+
+fn not_measured(why: &str) {
+    eprintln!("mpbond: processor time of the whole machine is not measured: {why}");
 }
 
 fn origin_address(e: &Experiment) -> Result<SocketAddr> {

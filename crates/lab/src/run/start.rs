@@ -10,9 +10,10 @@ use super::selection::chosen;
 use crate::energy::Accountant;
 use crate::error::{Doing, Result};
 use crate::experiment::{Carrier, Scheme};
+use crate::isolate::{Inside, Outside};
 use crate::record::RunReport;
 use crate::simulate::{SimulateOptions, simulate};
-use crate::{isolate, machine, program};
+use crate::{isolate, machine, machine_use, program};
 
 /// Runs the experiment in the file at `path` in real time, prints its table, writes its record, and
 /// returns it.
@@ -40,10 +41,14 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     if let Some(out) = &options.out {
         std::fs::create_dir_all(out).at("make", out)?;
     }
-    let run = |scratch: &Path| Lab::new(&experiment, options, scratch)?.run_all();
+    let run = |inside: &Inside| Lab::new(&experiment, options, inside)?.run_all();
+    let mut outside = Outside::default();
+    if experiment.whole_machine {
+        outside.serve = Some(Box::new(machine_use::serve));
+    }
     let report = RunReport {
         reduced,
-        ..isolate::isolated(run)?
+        ..isolate::isolated_with(outside, run)?
     };
     hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
     if !options.quiet {

@@ -198,6 +198,7 @@ fn blank(e: &Experiment, scheme: &Scheme, workload: &Workload, place: Place) -> 
         noticed: BTreeMap::new(),
         cpu_s: BTreeMap::new(),
         cpu_percent: BTreeMap::new(),
+        machine: None,
         energy: Vec::new(),
         links: Vec::new(),
         fit: false,

@@ -27,7 +27,6 @@ pub(crate) fn become_fifo() -> io::Result<()> {
 ///
 /// # Errors
 /// Errors of the system call.
-#[cfg(feature = "measurements")]
 pub(crate) fn become_idle() -> io::Result<()> {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: `param` lives across the call; pid 0 means the calling thread.

@@ -26,9 +26,12 @@ pub(super) fn asserts(e: &Experiment, place: &Place) -> Result<()> {
         {
             return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
         }
-        let bounded = assert.at_most.is_some() || assert.at_least.is_some();
+        let bounds = [assert.at_most, assert.at_least, assert.more_at_most];
+        let bounded = bounds.iter().any(Option::is_some);
         let wrong = if assert.versus.is_some() && !bounded {
             Some("`versus` needs `quantity` with `at_most` or `at_least`")
+        } else if assert.more_at_most.is_some() && (assert.versus.is_none() || assert.on_average) {
+            Some("`more_at_most` needs `versus`, and is of each workload")
         } else if bounded != assert.quantity.is_some() {
             Some("`quantity` needs `at_most` or `at_least`")
         } else if assert
@@ -111,11 +114,14 @@ pub(super) fn papers(e: &Experiment, place: &Place) -> Result<()> {
         if p.workloads(e).next().is_none() {
             return wrong("these schemes carry none of the workloads");
         }
-        let published = match (p.change_percent, p.value, versus) {
-            (Some(change), None, Some(_)) => change,
-            (None, Some(value), None) => value,
+        let published = match (p.change_percent, p.more, p.value, versus) {
+            (Some(change), None, None, Some(_)) => change,
+            (None, Some(more), None, Some(_)) => more,
+            (None, None, Some(value), None) => value,
             _ => {
-                return wrong("either `value`, or `change_percent` together with `versus`");
+                return wrong(
+                    "either `value`, or `change_percent` or `more` together with `versus`",
+                );
             }
         };
         let (low, high) = published.ends();

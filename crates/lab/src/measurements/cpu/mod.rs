@@ -9,10 +9,7 @@
 //! Transfers run at each rate of the file; comparisons of them do, too. Their names are then
 //! followed by the rate.
 
-mod account;
 mod load;
-mod processes;
-mod soaker;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,10 +21,9 @@ use serde::Deserialize;
 use super::core_power;
 use super::outcome::Outcome;
 use crate::error::Result;
+use crate::machine_use::{Counters, Pair, Soaker, Use, are_fit};
 use crate::report::SheetTable;
-use account::{Counters, Pair, Use, are_fit};
 use load::{Arrived, Running, Scheme};
-use soaker::Soaker;
 
 /// Time for which a load runs before and after it is measured; half of a shorter measurement.
 const WARM: Duration = Duration::from_secs(1);

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::processes;
 use super::soaker::Soaker;
 
@@ -12,8 +14,8 @@ const MAX_DIFFERENCE: f64 = 0.02;
 const MAX_FOREIGN: f64 = 0.25;
 
 /// Counters at one instant; all of them only grow.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Counters {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Counters {
     /// Since any instant that is the same for both ends of a run.
     at: Duration,
     /// Of all processors together, as the next two.
@@ -24,7 +26,7 @@ pub(super) struct Counters {
 
 impl Counters {
     /// The counters of this machine now. A kernel without counters of steal reports none.
-    pub(super) fn read(soaker: &Soaker, since: Instant) -> Self {
+    pub(crate) fn read(soaker: &Soaker, since: Instant) -> Self {
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let all = processes::all();
         Self {
@@ -38,20 +40,21 @@ impl Counters {
 }
 
 /// Use of the machine over a run, in processors: 0.5 is half of one processor.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Use {
-    pub(super) seconds: f64,
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Use {
+    /// Duration of the run.
+    pub seconds: f64,
     /// Everything but idle time: softirqs, interrupts and steal included.
-    pub(super) all: f64,
+    pub all: f64,
     /// Time that the hypervisor gave to others.
-    pub(super) steal: f64,
+    pub steal: f64,
     /// Processes that have no part in the run.
-    pub(super) others: f64,
+    pub others: f64,
 }
 
 impl Use {
     /// Use of `processors` between two readings; `None` when no time has passed between them.
-    pub(super) fn between(processors: usize, from: &Counters, to: &Counters) -> Option<Self> {
+    pub(crate) fn between(processors: usize, from: &Counters, to: &Counters) -> Option<Self> {
         let seconds = to.at.checked_sub(from.at)?.as_secs_f64();
         if seconds <= 0.0 {
             return None;
@@ -67,19 +70,19 @@ impl Use {
     }
 
     /// Use by the run: all but steal and other processes.
-    pub(super) fn own(&self) -> f64 {
+    pub(crate) fn own(&self) -> f64 {
         self.all - self.steal - self.others
     }
 
     /// Use that is not the run's.
-    pub(super) fn foreign(&self) -> f64 {
+    pub(crate) fn foreign(&self) -> f64 {
         self.steal + self.others
     }
 }
 
 /// Whether runs of one repetition can be compared: the rest of the machine was hardly busy, and as
 /// busy during all of them.
-pub(super) fn are_fit(runs: &[Use]) -> bool {
+pub(crate) fn are_fit(runs: &[Use]) -> bool {
     let foreign = || runs.iter().map(Use::foreign);
     let most = foreign().fold(0.0, f64::max);
     let least = foreign().fold(most, f64::min);
@@ -87,23 +90,25 @@ pub(super) fn are_fit(runs: &[Use]) -> bool {
 }
 
 /// Two runs in one repetition.
+#[cfg(feature = "measurements")]
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pair {
-    pub(super) of: Use,
-    pub(super) with: Use,
+pub(crate) struct Pair {
+    pub(crate) of: Use,
+    pub(crate) with: Use,
 }
 
+#[cfg(feature = "measurements")]
 impl Pair {
     /// The share that `of` saves, 1 − CPU₁/CPU₂. At one clock frequency it is also the share of
     /// the processor's energy ("Trimming the Smartphone Network Stack", section 4.1). `idle` is the
     /// use of the machine without traffic.
-    pub(super) fn saving(&self, idle: f64) -> Option<f64> {
+    pub(crate) fn saving(&self, idle: f64) -> Option<f64> {
         let (of, with) = (self.of.own() - idle, self.with.own() - idle);
         (with > 0.0).then(|| 1.0 - of / with)
     }
 
     /// Use that `of` saves, in processors.
-    pub(super) fn saved(&self) -> f64 {
+    pub(crate) fn saved(&self) -> f64 {
         self.with.own() - self.of.own()
     }
 }

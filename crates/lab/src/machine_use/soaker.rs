@@ -48,7 +48,7 @@ struct Idle {
 
 /// A running thread on each processor of the machine.
 #[derive(Debug)]
-pub(super) struct Soaker {
+pub(crate) struct Soaker {
     idle: Arc<Vec<Idle>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -60,7 +60,7 @@ impl Soaker {
     /// # Errors
     /// One line: a thread cannot be started or placed, this process may not use all processors, or
     /// one of them was too busy.
-    pub(super) fn start() -> Result<Self, String> {
+    pub(crate) fn start() -> Result<Self, String> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).map_err(|e| e.to_string())?;
         let processors: Vec<usize> = (0..CpuSet::count())
             .filter(|n| allowed.is_set(*n).unwrap_or(false))
@@ -109,7 +109,7 @@ impl Soaker {
     }
 
     /// Number of processors.
-    pub(super) fn processors(&self) -> usize {
+    pub(crate) fn processors(&self) -> usize {
         self.idle.len()
     }
 
