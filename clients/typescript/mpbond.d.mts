@@ -34,6 +34,7 @@ export interface Link {
   mode: Mode;
   max_segment_bytes?: number;
   error?: string;
+  choice?: { state: "used" | "tried" | "standby"; reason: string };
   energy?: Energy;
   cap?: { used_bytes: number; bytes: number; resets: string };
   battery_percent?: number;
@@ -86,6 +87,7 @@ export type EventType =
   | "policy.changed"
   | "cap.warn"
   | "cap.reached"
+  | "pipe.chosen"
   | "battery.low";
 
 /** An event, or the number of those that are no longer there. */

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mpbond_session::{StreamId, SubflowId};
 
 use crate::ids::{DialId, LinkId, RequestId};
+use crate::pipes::Why;
 
 /// An action to be carried out by the driver, in the order of
 /// [`Manager::poll_action`](crate::Manager::poll_action).
@@ -52,6 +53,14 @@ pub enum Action {
         subflow: SubflowId,
         /// Reason, for people.
         reason: &'static str,
+    },
+    /// Other links stand by than before: [`Manager::is_standby`](crate::Manager::is_standby) tells
+    /// which. Make their subflows backups, and those of the others regular.
+    Roles,
+    /// Have the session ask whether a subflow works.
+    Ask {
+        /// The subflow.
+        subflow: SubflowId,
     },
     /// Answer with [`handle_stream`](crate::Manager::handle_stream) whether the proxy has
     /// acknowledged or answered anything of a stream.
@@ -158,6 +167,18 @@ pub enum Notice {
         link: LinkId,
         /// Reason.
         reason: String,
+    },
+    /// Of several pipes to a helper, another one is used.
+    PipeChosen {
+        /// The pipe that is used from now on.
+        link: LinkId,
+        /// Reason.
+        why: Why,
+    },
+    /// Of several pipes to a helper, this one is used beside the one that seems too slow.
+    PipeTried {
+        /// The pipe.
+        link: LinkId,
     },
     /// No path to the proxy has worked for [`WAIT_FOR_PATH`](crate::WAIT_FOR_PATH): new
     /// connections go direct or are refused from now on.

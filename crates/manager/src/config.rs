@@ -39,6 +39,9 @@ pub struct Link {
     pub backup: bool,
     /// Number by which sets of paths name it, if it has one.
     pub number: Option<PathNumber>,
+    /// Of a pipe: its place, the cheapest one first, among those to the same helper of which the
+    /// best one is used (ADR 0040). `None`: it is used whatever the others do.
+    pub place: Option<usize>,
 }
 
 impl Link {
@@ -49,6 +52,7 @@ impl Link {
             helper: None,
             backup: false,
             number: None,
+            place: None,
         }
     }
 

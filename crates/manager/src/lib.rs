@@ -52,6 +52,7 @@
 //! | --- | --- |
 //! | `own_path` | when to join and rejoin the primary's own paths |
 //! | `pipe` | pipes: control connections to helpers, and relays |
+//! | `pipes` | which one of several pipes to a helper is used |
 //! | `replacement` | connections that replace silent ones |
 //! | `segments` | segment size on own paths and pipes that drop large packets (MTU black holes) |
 //! | `nat_timeout` | idle timeouts of NATs, and the keep-alive intervals derived from them |
@@ -86,6 +87,7 @@ mod own_path;
 mod pipe;
 mod pipe_control;
 mod pipe_report;
+mod pipes;
 mod rejoin;
 mod replacement;
 mod resets;
@@ -110,6 +112,7 @@ pub use network::{LONG_SLEEP, is_own};
 pub use outage::{Admission, LOOK_EVERY, WAIT_FOR_PATH};
 pub use pipe::ORPHAN_IDLE;
 pub use pipe_report::{Held, REPORT_EVERY, Report};
+pub use pipes::{PIPES_EVERY, PipeChoice, PipeFacts, PipeUse, Why};
 pub use rejoin::{REJOIN_EVERY, Rejoin, RejoinAction};
 pub use segments::{ENOUGH_BYTES, SEGMENT_BYTES};
 pub use sessions::REOPEN_AFTER;

@@ -190,6 +190,14 @@ impl Link {
         }
     }
 
+    /// The regular subflow of a pipe.
+    pub(crate) fn subflow(&self) -> Option<SubflowId> {
+        match &self.kind {
+            Kind::Path(_) => None,
+            Kind::Pipe(pipe) => pipe.subflow(),
+        }
+    }
+
     pub(crate) fn pipe(&mut self) -> Option<&mut Pipe> {
         match &mut self.kind {
             Kind::Path(_) => None,

@@ -17,6 +17,7 @@ use crate::network::{LONG_SLEEP, is_own};
 use crate::outage::{Admission, Outage};
 use crate::pipe::Pipe;
 use crate::pipe_report::Report;
+use crate::pipes::{PipeChoice, PipeFacts, Pipes};
 use crate::sessions::Sessions;
 use crate::subflows::SubflowFacts;
 use crate::unanswered::Unanswered;
@@ -46,6 +47,7 @@ pub struct Manager {
     next_link: usize,
     /// Queueing delay at a helper from which an express is opened.
     express_at: Option<Duration>,
+    pipes: Pipes,
     sessions: Sessions,
     outage: Outage,
     /// Absent where connections never go direct.
@@ -59,6 +61,7 @@ impl Manager {
             links: BTreeMap::new(),
             next_link: 0,
             express_at: config.express_at,
+            pipes: Pipes::default(),
             sessions: Sessions::new(now),
             outage: Outage::new(config.without_proxy, now),
             unanswered: (config.without_proxy == WithoutProxy::Direct).then(Unanswered::default),
@@ -135,6 +138,7 @@ impl Manager {
     /// abandoned; its number is not used again.
     pub fn handle_link_removed(&mut self, now: Timestamp, link: LinkId) {
         self.input(now, |m| {
+            m.pipes.remove(link);
             if let Some(mut link) = m.links.remove(&link) {
                 link.drop_gone(&mut m.cx, NOT_CONFIGURED, &|_| true);
             }
@@ -236,8 +240,17 @@ impl Manager {
         link: LinkId,
         report: &Report,
     ) -> Option<SubflowId> {
-        let backup = self.links.get(&link)?.config.backup;
-        self.pipe_input(now, link, |pipe, cx| pipe.report(cx, report, backup))?
+        let backup = self.links.get(&link)?.config.backup || self.pipes.is_standby(link);
+        let subflow = self.pipe_input(now, link, |pipe, cx| pipe.report(cx, report, backup))??;
+        self.pipes.reported(now, subflow, report.down.bytes);
+        Some(subflow)
+    }
+
+    /// The pipes among which one is to be chosen, as they stand: every
+    /// [`PIPES_EVERY`](crate::PIPES_EVERY) while bytes move, if
+    /// [`chooses_pipes`](Self::chooses_pipes).
+    pub fn handle_pipes(&mut self, now: Timestamp, facts: &[PipeFacts]) {
+        self.input(now, |m| m.pipes.look(now, facts));
     }
 
     /// A helper says goodbye.
@@ -387,6 +400,27 @@ impl Manager {
         self.sessions.is_not_trusted()
     }
 
+    /// Whether there is a helper with several pipes, one of which is to be chosen.
+    pub fn chooses_pipes(&self) -> bool {
+        self.pipes.is_needed()
+    }
+
+    /// Whether a link carries data only while no other one does, since another pipe to its helper
+    /// is used.
+    pub fn is_standby(&self, link: LinkId) -> bool {
+        self.pipes.is_standby(link)
+    }
+
+    /// Use of a pipe that is chosen from several ones.
+    pub fn pipe_choice(&self, link: LinkId) -> Option<PipeChoice> {
+        self.pipes.of(link)
+    }
+
+    /// The regular subflow of a pipe.
+    pub fn pipe_subflow(&self, link: LinkId) -> Option<SubflowId> {
+        self.links.get(&link)?.subflow()
+    }
+
     /// Maximum payload of a segment (TCP_MAXSEG) of the next connection on an own path, or of both
     /// hops of the next relay, if it is to be less than usual.
     pub fn max_segment_bytes(&self, link: LinkId) -> Option<u32> {
@@ -404,7 +438,10 @@ impl Manager {
             path: link.config.number,
             role: match target {
                 Target::Relay { express: true, .. } => Role::Express,
-                _ => Role::regular_unless(link.config.backup),
+                _ => {
+                    let is_backup = link.config.backup || self.is_standby(target.link());
+                    Role::regular_unless(is_backup)
+                }
             },
             keep_alive: link.keep_alive(),
             ..SubflowSetup::default()
@@ -416,6 +453,7 @@ impl Manager {
     fn add_link(&mut self, link: config::Link) -> LinkId {
         let id = LinkId(self.next_link);
         self.next_link += 1;
+        self.pipes.add(id, &link);
         self.links.insert(id, Link::new(id, link, self.express_at));
         id
     }
@@ -468,12 +506,26 @@ impl Manager {
     /// Does everything that is due and possible now.
     fn settle(&mut self) {
         self.sessions.advance(&mut self.cx);
+        self.choose_pipes();
         for link in self.links.values_mut() {
             link.advance(&mut self.cx);
         }
         self.outage.advance(&mut self.cx);
         if let Some(unanswered) = &mut self.unanswered {
             unanswered.advance(&mut self.cx);
+        }
+    }
+
+    fn choose_pipes(&mut self) {
+        let (links, subflows) = (&self.links, &self.cx.subflows);
+        self.pipes.settle(self.cx.now, |link| {
+            let subflow = links.get(&link)?.subflow()?;
+            subflows.has_answered(subflow).then_some(subflow)
+        });
+        for (link, reason) in self.pipes.act(&mut self.cx) {
+            if let Some(pipe) = self.links.get_mut(&link).and_then(Link::pipe) {
+                pipe.rejoin(&mut self.cx, reason);
+            }
         }
     }
 }

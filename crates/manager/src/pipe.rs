@@ -498,6 +498,28 @@ impl Pipe {
         self.state = State::Idle;
     }
 
+    /// The regular subflow of its relay.
+    pub(crate) fn subflow(&self) -> Option<SubflowId> {
+        match &self.state {
+            State::Orphaned { subflow, .. } => Some(*subflow),
+            State::Up(control) => match control.relay {
+                Relay::Up { subflow, .. } => Some(subflow),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Closes the subflow of its relay, and asks for another one.
+    pub(crate) fn rejoin(&mut self, cx: &mut Context, reason: &'static str) {
+        if let State::Orphaned { subflow, .. } = self.state {
+            cx.drop_subflow(subflow, reason);
+            self.orphan_over(cx);
+        } else {
+            self.drop_relay(cx, reason);
+        }
+    }
+
     /// The session is gone with all of its subflows.
     pub(crate) fn session_lost(&mut self, cx: &mut Context) {
         self.former.clear();

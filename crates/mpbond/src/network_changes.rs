@@ -27,6 +27,11 @@ impl NetworkChanges {
         Self::of(libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_ROUTE | libc::RTMGRP_LINK)
     }
 
+    /// Links that come or go, or lose their carriers.
+    pub(crate) fn of_links() -> io::Result<Self> {
+        Self::of(libc::RTMGRP_LINK)
+    }
+
     fn of(groups: libc::c_int) -> io::Result<Self> {
         let socket = socket(
             AddressFamily::Netlink,

@@ -385,6 +385,9 @@ pub struct LinkStatus {
     /// Last error, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Of one of several pipes of which the best one is used: its use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<ChoiceStatus>,
     /// Energy, where the policy names the radio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<LinkEnergy>,
@@ -394,6 +397,15 @@ pub struct LinkStatus {
     /// Level of its helper's battery in percent, where the helper has told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub battery_percent: Option<u8>,
+}
+
+/// Use of a pipe where the best one of several is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChoiceStatus {
+    /// "used"; "tried", beside the used one, which seems too slow; or "standby".
+    pub state: String,
+    /// Reason for which the used one is used.
+    pub reason: String,
 }
 
 /// Use of the cap of a link in the present period.

@@ -7,6 +7,7 @@ mod network;
 mod outage;
 mod path;
 mod pipe;
+mod pipes;
 mod rejoin;
 mod replacement;
 mod segments;

@@ -135,6 +135,9 @@ pub struct HelperRef {
     pub source: Option<IpAddr>,
     /// Used only when no other subflow is left.
     pub backup: bool,
+    /// Its place, the cheapest one first, among the pipes of which the best one is used; `None`
+    /// where all are.
+    pub place: Option<usize>,
 }
 
 /// Address of a helper.

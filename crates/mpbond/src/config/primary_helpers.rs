@@ -29,7 +29,18 @@ pub(super) struct HelperFile {
     source: Option<Spanned<Text<IpAddr>>>,
     backup: Option<Spanned<bool>>,
     #[serde(default)]
+    pipes: Pipes,
+    #[serde(default)]
     pipe: Vec<Spanned<PipeFile>>,
+}
+
+/// Use of the pipes of a section.
+#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Pipes {
+    #[default]
+    All,
+    Best,
 }
 
 #[derive(Deserialize)]
@@ -147,6 +158,7 @@ fn pipes_of(
             "missing: run `mpbond id` on the helper and write what it prints",
         ));
     };
+    let place = |number| (helper.pipes == Pipes::Best).then_some(number);
     if helper.pipe.is_empty() {
         let pipe = PipeFile {
             name: helper.name,
@@ -160,7 +172,9 @@ fn pipes_of(
             key: "helper",
             id,
         };
-        return Ok(vec![section.pipe(pipe, span, None, names)?]);
+        let mut described = section.pipe(pipe, span, None, names)?;
+        described.pipe.place = place(1);
+        return Ok(vec![described]);
     }
     if let Some((key, span)) = helper.key_of_a_pipe() {
         return Err(source.wrong(
@@ -179,7 +193,9 @@ fn pipes_of(
     let described = pipes.map(|(pipe, number)| {
         let span = pipe.span();
         let name = name.as_deref().map(|name| numbered(name, number));
-        section.pipe(pipe.into_inner(), span, name, names)
+        let mut described = section.pipe(pipe.into_inner(), span, name, names)?;
+        described.pipe.place = place(number);
+        Ok(described)
     });
     described.collect()
 }
@@ -253,6 +269,7 @@ impl Section<'_> {
             interface: pipe.interface.map(|t| t.into_inner().0.0),
             source: pipe.source.map(|t| t.into_inner().0),
             backup: pipe.backup.is_some_and(Spanned::into_inner),
+            place: None,
         };
         Ok(Described {
             pipe,

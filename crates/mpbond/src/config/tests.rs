@@ -414,6 +414,12 @@ fn a_pipe_is_described_in_the_section_of_its_helper_or_in_its_own() {
     assert_eq!(names, ["phone", "phone 2", "phone usb"]);
     assert!(several.iter().all(|pipe| pipe.id == one[0].id));
     assert!(several[2].interface.is_none() && !several[2].backup);
+    // Which of them is used.
+    assert!(several.iter().all(|pipe| pipe.place.is_none()));
+    let more = "[[helper.pipe]]\naddress = \"10.0.1.2:4434\"\n";
+    let best = load(&format!("pipes = \"best\"\n[[helper.pipe]]\n{keys}{more}"));
+    let places: Vec<_> = best.iter().map(|pipe| pipe.place).collect();
+    assert_eq!(places, [Some(1), Some(2)]);
     // The form of before for several links to one device.
     let section = format!("[[helper]]\nid = \"ID\"\n{}", keys.replace("wlan0", "usb0"));
     let sections = load(&(keys.to_owned() + &section));

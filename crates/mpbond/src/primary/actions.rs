@@ -77,6 +77,13 @@ impl Primary {
                     driver.drop_subflow(subflow, reason);
                 }
             }
+            Action::Roles => self.apply_standby(),
+            Action::Ask { subflow } => {
+                let driver = self.driver.borrow().clone();
+                if let Some(driver) = driver {
+                    driver.ask(subflow);
+                }
+            }
             Action::CheckStream { stream } => rescue::check(self, stream),
             Action::GoDirect { stream } => rescue::go_direct(self, stream),
             Action::Tell(notice) => self.tell(&notice),
@@ -164,6 +171,18 @@ impl Primary {
             }
             Notice::NoExpress { link, reason } => {
                 debug!(helper = self.link_name(*link), error = reason, "no express");
+            }
+            Notice::PipeChosen { link, why } => {
+                let pipe = self.link_name(*link);
+                let reason = self.reason_of(*why);
+                info!(pipe, reason, "another pipe to a helper is used");
+                self.happened_to("pipe.chosen", Some(&pipe), Some(reason));
+            }
+            Notice::PipeTried { link } => {
+                debug!(
+                    pipe = self.link_name(*link),
+                    "bytes wait: this pipe is tried, too"
+                );
             }
             Notice::ProxyLost => {
                 self.happened("outage.begin");

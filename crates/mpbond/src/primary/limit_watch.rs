@@ -357,19 +357,25 @@ impl Primary {
     }
 
     /// Makes the subflows of links that carry data only while no other one works backups, by their
-    /// costs and caps, and those of others what they are by their configuration; and sets the
-    /// costs by which sessions prefer one link to another.
+    /// costs and caps, or since another pipe to the same helper is used, and those of others what
+    /// they are by their configuration. Those that are used come first. Sets the costs by which
+    /// sessions prefer one link to another.
     pub(super) fn apply_ranks(&self) {
         let policy = self.policy.borrow().clone();
         let states = self.link_states();
         let behind = policy.as_ref().map(|policy| policy.behind(&states));
         let behind = behind.unwrap_or_default();
-        for (_, link) in self.links.borrow().all() {
+        let role = |(id, link): (LinkId, Rc<LinkConfig>)| {
+            let stands_by = self.manager.borrow().is_standby(id);
+            let backup = link.is_backup() || stands_by || behind.contains(&link.name());
+            (backup, link)
+        };
+        let mut links: Vec<_> = self.links.borrow().all().into_iter().map(role).collect();
+        links.sort_by_key(|(backup, _)| *backup);
+        for (backup, link) in links {
             let name = link.name();
-            let backup = link.is_backup() || behind.contains(&name);
-            let cost = policy
-                .as_ref()
-                .map_or(0, |policy| policy.cost(name, &states));
+            let policy = policy.as_ref();
+            let cost = policy.map_or(0, |policy| policy.cost(name, &states));
             for driver in self.drivers() {
                 driver.set_backup_named(name, backup);
                 driver.set_cost_named(name, cost);

@@ -165,6 +165,7 @@ impl Links {
                 Link {
                     backup: pipe.backup,
                     number,
+                    place: pipe.place,
                     ..Link::pipe(&pipe.name, helper)
                 }
             }
@@ -185,6 +186,7 @@ mod tests {
             interface: None,
             source: None,
             backup: false,
+            place: None,
         }
     }
 

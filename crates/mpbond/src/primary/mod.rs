@@ -31,6 +31,7 @@ mod links;
 mod local_names;
 mod modes;
 mod paths;
+mod pipe_watch;
 mod price_watch;
 mod prices;
 mod proxy_addresses;

@@ -23,6 +23,7 @@ impl Primary {
         let driver = self.driver.borrow().clone();
         if let Some(driver) = driver {
             self.watch_prices(&driver);
+            self.watch_pipes(&driver);
         }
         let before = self.on_proxy_loss.replace(config.on_proxy_loss);
         if config.on_proxy_loss != before {

@@ -72,6 +72,8 @@ async fn attend(
             Notice::SubflowUp(id) => {
                 primary.manage_with_facts(|m, now| m.handle_subflow_up(now, id));
                 primary.apply_prices();
+                // Bytes may move soon after the start, which is no pause.
+                primary.watch_pipes(driver);
                 primary.links_came_or_went();
             }
             Notice::SubflowCut(id, octets) => {
@@ -84,6 +86,7 @@ async fn attend(
             Notice::Moving => {
                 primary.manage(Manager::handle_moving);
                 primary.watch_prices(driver);
+                primary.watch_pipes(driver);
                 primary.watch_limits();
             }
             Notice::Silent(id) => {

@@ -36,7 +36,7 @@ use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
 use crate::api::Events;
 use crate::config::{HelperRef, OnProxyLoss, PolicySource, PrimaryConfig, ZONES};
-use crate::driver::{Clock, Driver, TransferLog};
+use crate::driver::{Clock, Driver, Handle, TransferLog};
 use crate::own_mark::OWN_MARK;
 use crate::policy::{Cgroups, InForce};
 use crate::power::Power;
@@ -102,6 +102,8 @@ pub(super) struct Primary {
     pub(super) policy: RefCell<Option<Rc<InForce>>>,
     /// Prices of helpers.
     pub(super) prices: Prices,
+    /// The session whose pipes are looked at.
+    pub(super) pipes_watched: RefCell<Option<Handle>>,
     /// Limits of links.
     pub(super) limits: Limits,
     /// Batteries of this device.
@@ -166,6 +168,7 @@ impl Primary {
             policy_source: RefCell::new(config.policy.clone()),
             policy: RefCell::new(in_force(&config, None)),
             prices: Prices::default(),
+            pipes_watched: RefCell::default(),
             limits,
             power: Power::of_this_device(),
             cgroups: Cgroups::mounted(),

@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use mpbond_manager::{LinkId, LinkState};
+use mpbond_manager::{LinkId, LinkState, PipeChoice, Why};
 use mpbond_units::Timestamp;
 
 use super::links::LinkConfig;
 use super::state::Primary;
 use crate::config::{KillSwitch, OnProxyLoss};
 use crate::driver::Driver;
-use crate::status::{LinkStatus, SessionStatus, Status};
+use crate::status::{ChoiceStatus, LinkStatus, SessionStatus, Status};
 
 impl Primary {
     pub(super) fn not_trusted_note(&self) -> String {
@@ -59,6 +59,7 @@ impl Primary {
                 max_segment_bytes: manager.max_segment_bytes(id),
                 state: problem.as_ref().map_or(state, |_| "down").to_owned(),
                 error: problem.or(error.map(str::to_owned)),
+                choice: manager.pipe_choice(id).map(|choice| self.choice_of(choice)),
                 energy: self.energy_of(link.name(), &subflows),
                 cap: self.cap_of(link.name()),
                 battery_percent: self.limits.level(id),
@@ -72,6 +73,20 @@ impl Primary {
             ..LinkStatus::default()
         });
         links.into_iter().filter_map(status).chain(off).collect()
+    }
+
+    /// Use of one of several pipes, for people.
+    fn choice_of(&self, choice: PipeChoice) -> ChoiceStatus {
+        ChoiceStatus {
+            state: choice.state.name().to_owned(),
+            reason: self.reason_of(choice.why),
+        }
+    }
+
+    /// Reason for which a pipe is used, for people.
+    pub(super) fn reason_of(&self, why: Why) -> String {
+        let before = why.before().map(|before| self.link_name(before));
+        why.text(&before.unwrap_or_default())
     }
 
     /// Snapshot for `mpbond status` and metrics.

@@ -47,6 +47,7 @@ mod old_tls;
 mod origin;
 mod own_addresses;
 mod own_names;
+mod pipe_choice;
 mod pipes;
 mod policy_intercepted;
 mod policy_paths;

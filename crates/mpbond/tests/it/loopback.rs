@@ -132,6 +132,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 interface: None,
                 source: None,
                 backup: false,
+                place: None,
             }
         })
         .collect();

@@ -160,6 +160,13 @@ fn links(text: &mut String, links: &[LinkStatus]) {
             let why = format!("  {name}: segments of {octets} octets: large packets do not pass");
             text.push_str(&wrapped(&why, 4));
         }
+        if let Some(choice) = &link.choice {
+            let about = match &*choice.state {
+                "used" => format!("used, since {}", choice.reason),
+                state => state.to_owned(),
+            };
+            text.push_str(&wrapped(&format!("  {}: {about}", link.name), 4));
+        }
         if let Some(energy) = &link.energy {
             let about = format!("  {}: {}", link.name, energy_text(energy));
             text.push_str(&wrapped(&about, 4));
@@ -416,7 +423,9 @@ fn transfers(text: &mut String, transfers: &[TransferStatus]) {
 mod tests {
     use super::*;
     use anstream::adapter::strip_str;
-    use mpbond::status::{BudgetStatus, DayJoules, ShareStatus, SubflowStatus, WokenFor};
+    use mpbond::status::{
+        BudgetStatus, ChoiceStatus, DayJoules, ShareStatus, SubflowStatus, WokenFor,
+    };
 
     fn primary(bytes_in: u64, uptime_s: f64) -> Status {
         Status {
@@ -560,6 +569,25 @@ transfers
         ] {
             assert!(text.contains(line), "{text}");
         }
+    }
+
+    #[test]
+    fn the_choice_among_pipes_is_shown_with_its_reason() {
+        let mut now = primary(0, 1.0);
+        for (name, state) in [("bt", "standby"), ("wlan", "used")] {
+            now.links.push(LinkStatus {
+                name: name.into(),
+                choice: Some(ChoiceStatus {
+                    state: state.into(),
+                    reason: "\"bt\" was too slow".into(),
+                }),
+                ..LinkStatus::default()
+            });
+        }
+        let text = plain(&now, None);
+        assert!(text.contains("  bt: standby\n"), "{text}");
+        let used = "  wlan: used, since \"bt\" was too slow\n";
+        assert!(text.contains(used), "{text}");
     }
 
     #[test]

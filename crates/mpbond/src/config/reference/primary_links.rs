@@ -88,6 +88,15 @@ pub(super) const HELPER: FileSection = FileSection {
         INTERFACE,
         SOURCE,
         BACKUP,
+        FileKey {
+            name: "pipes",
+            values: "\"all\" or \"best\"",
+            default: KeyDefault::Value("\"all\""),
+            meaning: "Use of several pipes. `all`: at the same time; rules of the policy may name \
+                      the paths of a connection. `best`: one of them, and the others stand by, \
+                      joined; the cheapest comes first in the file. Another one is used when \
+                      it does not work, or while it is too slow. Pipes with `backup` are left out.",
+        },
     ],
 };
 
@@ -95,8 +104,8 @@ pub(super) const PIPE: FileSection = FileSection {
     header: "[[helper.pipe]]",
     about: "One of several pipes to the helper whose `[[helper]]` section is above, such as one \
             over WiFi and one over USB; one section for each, at most 4 to a device. They share \
-            the helper's link to the Internet, and all without `backup` are in use at the same \
-            time.",
+            the helper's link to the Internet. All without `backup` are in use at the same time, \
+            unless `pipes = \"best\"`.",
     keys: &[
         FileKey {
             name: "name",

@@ -1,0 +1,426 @@
+//! Choice of the pipe of one helper.
+
+use std::time::Duration;
+
+use mpbond_session::SubflowId;
+use mpbond_units::{BitRate, Timestamp};
+
+use super::average::Average;
+use super::facts::PipeFacts;
+use super::known::Known;
+use super::why::{PipeChoice, PipeUse, Why};
+use crate::ids::LinkId;
+
+/// Time for which bytes wait before another pipe is tried.
+const WAITS_FOR: Duration = Duration::from_millis(500);
+
+/// Time for which two pipes are used, to find out which one is faster.
+const TRIAL: Duration = Duration::from_secs(1);
+
+/// Time for which a cheaper pipe has to suffice.
+const SUFFICES_FOR: Duration = Duration::from_secs(5);
+
+/// Time for a pipe that is left to bring what it carries.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Time without bytes from which on a change of the pipe costs nothing.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Time constant of the demand.
+const DEMAND: Duration = Duration::from_secs(1);
+
+/// Reasons for which a subflow is closed, for people.
+const FAILED: &str = "another pipe to its helper has taken over";
+const SLOW: &str = "another pipe to its helper has taken over, and it is still busy";
+
+/// A result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Other pipes stand by than before.
+    Roles,
+    /// This pipe is used from now on.
+    Chosen(LinkId, Why),
+    /// This one is tried.
+    Tried(LinkId),
+    /// The proxy is to be asked over this subflow.
+    Ask(SubflowId),
+    /// The subflow of this pipe is to be closed, and another one made.
+    Rejoin(LinkId, &'static str),
+}
+
+/// Another pipe beside the used one.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    link: LinkId,
+    since: Timestamp,
+    /// What it and the used one had carried by then.
+    carried: [u64; 2],
+}
+
+/// A pipe that was left, and may still carry something.
+#[derive(Clone, Copy, Debug)]
+struct Draining {
+    link: LinkId,
+    subflow: SubflowId,
+    since: Timestamp,
+}
+
+/// The pipes of a helper.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// In their order by cost.
+    pipes: Vec<Known>,
+    used: LinkId,
+    why: Why,
+    since: Timestamp,
+    trial: Option<Trial>,
+    draining: Vec<Draining>,
+    demand: Average,
+    waits_since: Option<Timestamp>,
+    suffices_since: Option<Timestamp>,
+    looked: Option<Timestamp>,
+    moved: Option<Timestamp>,
+    steps: Vec<Step>,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self {
+            pipes: Vec::new(),
+            used: LinkId(usize::MAX),
+            why: Why::First,
+            since: Timestamp::ZERO,
+            trial: None,
+            draining: Vec::new(),
+            demand: Average::over(DEMAND),
+            waits_since: None,
+            suffices_since: None,
+            looked: None,
+            moved: None,
+            steps: Vec::new(),
+        }
+    }
+}
+
+impl Choice {
+    pub(super) fn add(&mut self, link: LinkId, place: usize) {
+        self.pipes.push(Known::new(link, place));
+        self.pipes.sort_by_key(Known::order);
+        // Nothing has been carried yet.
+        if self.moved.is_none()
+            && let Some(first) = self.pipes.first()
+        {
+            self.used = first.link;
+        }
+        self.steps.push(Step::Roles);
+    }
+
+    /// Whether any pipe is left.
+    pub(super) fn remove(&mut self, link: LinkId) -> bool {
+        let before = self.pipes.len();
+        self.pipes.retain(|pipe| pipe.link != link);
+        if self.pipes.len() < before {
+            self.draining.retain(|draining| draining.link != link);
+            self.trial = self.trial.filter(|trial| trial.link != link);
+            if self.used == link
+                && let Some(first) = self.pipes.first()
+            {
+                (self.used, self.why) = (first.link, Why::First);
+            }
+            self.steps.push(Step::Roles);
+        }
+        !self.pipes.is_empty()
+    }
+
+    pub(super) fn is_needed(&self) -> bool {
+        self.pipes.len() > 1
+    }
+
+    pub(super) fn of(&self, link: LinkId) -> Option<PipeChoice> {
+        self.get(link)?;
+        let state = match self.trial {
+            _ if link == self.used => PipeUse::Used,
+            Some(trial) if trial.link == link => PipeUse::Tried,
+            _ => PipeUse::Standby,
+        };
+        Some(PipeChoice {
+            state,
+            why: self.why,
+        })
+    }
+
+    /// The results since the last call.
+    pub(super) fn steps(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.steps)
+    }
+
+    /// A helper has told how many bytes wait there for a pipe.
+    pub(super) fn reported(&mut self, now: Timestamp, subflow: SubflowId, bytes: u64) {
+        let mut pipes = self.pipes.iter_mut();
+        if let Some(pipe) = pipes.find(|pipe| pipe.subflow == Some(subflow)) {
+            pipe.reported(now, bytes);
+        }
+    }
+
+    // ---- decisions ------------------------------------------------------------------------
+
+    /// Takes in the state of the pipes, and decides by it.
+    pub(super) fn look(&mut self, now: Timestamp, facts: &[PipeFacts]) {
+        let time = self.looked.replace(now).map(|before| now.since(before));
+        for pipe in &mut self.pipes {
+            if let Some(facts) = facts.iter().find(|facts| facts.link == pipe.link) {
+                pipe.observe(now, facts);
+            }
+        }
+        if !self.is_needed() {
+            return;
+        }
+        let sum = |i: usize| self.pipes.iter().map(|pipe| pipe.moved[i]).sum::<u64>();
+        let moved = sum(0).max(sum(1));
+        if let Some(time) = time {
+            self.demand.add(moved, time);
+        }
+        if moved > 0 {
+            self.moved = Some(now);
+        }
+        self.look_for_silence(now);
+        if self.leave_failed(now) {
+            return;
+        }
+        self.drain(now);
+        match self.trial {
+            Some(trial) if now.since(trial.since) >= TRIAL => self.end_trial(now, trial),
+            Some(_) => {}
+            None => self.look_at_rates(now),
+        }
+    }
+
+    /// Takes in which pipes have subflows, and decides by it.
+    pub(super) fn settle(
+        &mut self,
+        now: Timestamp,
+        subflow: &impl Fn(LinkId) -> Option<SubflowId>,
+    ) {
+        for pipe in &mut self.pipes {
+            pipe.joined(subflow(pipe.link));
+        }
+        if !self.is_needed() || self.leave_failed(now) {
+            return;
+        }
+        let is_idle = self.is_idle(now);
+        let cheapest = self.pipes.iter().find(|pipe| pipe.is_usable());
+        if is_idle
+            && self.trial.is_none()
+            && let Some(pipe) = cheapest.filter(|pipe| pipe.known_rate(now).is_none())
+            && pipe.link != self.used
+        {
+            self.take(now, pipe.link, Why::Cheaper(self.used));
+        }
+    }
+
+    fn is_idle(&self, now: Timestamp) -> bool {
+        self.moved.is_none_or(|moved| now.since(moved) >= IDLE)
+    }
+
+    /// Leaves a pipe that cannot carry data, if another one can; whether it has.
+    fn leave_failed(&mut self, now: Timestamp) -> bool {
+        let is_usable = |link| self.get(link).is_some_and(Known::is_usable);
+        if let Some(trial) = self.trial
+            && !is_usable(trial.link)
+        {
+            self.trial = None;
+            self.steps.push(Step::Roles);
+            self.replace_if_joined(trial.link);
+        }
+        let is_usable = |link| self.get(link).is_some_and(Known::is_usable);
+        if is_usable(self.used) {
+            return false;
+        }
+        let demand = self.demand.rate();
+        let usable = || self.pipes.iter().filter(|pipe| pipe.is_usable());
+        let sufficient = || usable().find(|pipe| pipe.suffices(now, demand));
+        let next = self.trial.map(|trial| trial.link).or_else(|| {
+            let next = sufficient().or_else(|| usable().max_by_key(|pipe| pipe.known_rate(now)))?;
+            Some(next.link)
+        });
+        let Some(next) = next else {
+            return false;
+        };
+        if let Some(used) = self.get_mut(self.used) {
+            used.forget_rate();
+        }
+        self.take(now, next, Why::Failed(self.used));
+        true
+    }
+
+    /// Asks the used pipe whether it works, and the others if it does not answer. A silence of all
+    /// of them is one of their helper, or of the proxy.
+    fn look_for_silence(&mut self, now: Timestamp) {
+        let used = self.used;
+        let Some(pipe) = self.get_mut(used).filter(|pipe| pipe.is_quiet(now)) else {
+            return;
+        };
+        let Some(since) = pipe.asked() else {
+            let asked = pipe.ask(now);
+            return self.steps.extend(asked.map(Step::Ask));
+        };
+        if pipe.may_answer(now) {
+            return;
+        }
+        let is_over = pipe.is_unanswered(now);
+        let mut works = false;
+        for other in self.pipes.iter_mut().filter(|pipe| pipe.link != used) {
+            match other.has_answered_since(since) {
+                true => works = true,
+                false => self.steps.extend(other.ask(now).map(Step::Ask)),
+            }
+        }
+        if is_over
+            && works
+            && let Some(pipe) = self.get_mut(used)
+        {
+            pipe.suspect();
+        }
+    }
+
+    /// Closes the subflows of pipes that were left long ago and still bring something, or do not
+    /// answer.
+    fn drain(&mut self, now: Timestamp) {
+        let over = |draining: &Draining| now.since(draining.since) >= DRAIN;
+        let (over, rest) = self.draining.iter().partition(|draining| over(draining));
+        self.draining = rest;
+        let over: Vec<Draining> = over;
+        for draining in over {
+            let is_in_use = self
+                .of(draining.link)
+                .is_none_or(|of| of.state != PipeUse::Standby);
+            let is_busy = self.get(draining.link).is_some_and(|pipe| {
+                pipe.subflow == Some(draining.subflow)
+                    && (pipe.has_moved() || !pipe.has_answered_since(draining.since))
+            });
+            if is_busy && !is_in_use {
+                self.steps.push(Step::Rejoin(draining.link, SLOW));
+            }
+        }
+    }
+
+    /// Tries another pipe while bytes wait for the used one, and takes a cheaper one that suffices.
+    fn look_at_rates(&mut self, now: Timestamp) {
+        let demand = self.demand.rate();
+        let waits = self
+            .get(self.used)
+            .is_some_and(|pipe| pipe.waits(now, demand));
+        let used = self.used;
+        let suffices = |pipe: &&Known| pipe.is_usable() && pipe.suffices(now, demand);
+        if waits {
+            self.suffices_since = None;
+            let since = *self.waits_since.get_or_insert(now);
+            let other = |pipe: &&Known| pipe.link != used && suffices(pipe);
+            if now.since(since) >= WAITS_FOR
+                && let Some(other) = self.pipes.iter().find(other)
+            {
+                let link = other.link;
+                let carried = [other.carried, self.carried(used)];
+                self.waits_since = None;
+                self.trial = Some(Trial {
+                    link,
+                    since: now,
+                    carried,
+                });
+                self.steps.extend([Step::Roles, Step::Tried(link)]);
+            }
+            return;
+        }
+        self.waits_since = None;
+        let mut cheaper = self.pipes.iter().take_while(|pipe| pipe.link != used);
+        let Some(link) = cheaper.find(suffices).map(|pipe| pipe.link) else {
+            self.suffices_since = None;
+            return;
+        };
+        let since = *self.suffices_since.get_or_insert(now);
+        if now.since(since) >= SUFFICES_FOR {
+            self.take(now, link, Why::Cheaper(used));
+        }
+    }
+
+    /// The faster one of two pipes is used from now on.
+    fn end_trial(&mut self, now: Timestamp, trial: Trial) {
+        let time = now.since(trial.since);
+        let [before, used_before] = trial.carried;
+        let moved = self.carried(trial.link).saturating_sub(before);
+        let used_moved = self.carried(self.used).saturating_sub(used_before);
+        let (used, used_for) = (self.used, now.since(self.since));
+        // Where the bytes have ended, it was no trial.
+        let is_valid = self.moved == Some(now);
+        let is_faster = moved > used_moved;
+        if is_valid {
+            let (slower, bytes, used_for) = match is_faster {
+                true => (used, used_moved, used_for),
+                false => (trial.link, moved, Duration::ZERO),
+            };
+            if let Some(pipe) = self.get_mut(slower) {
+                pipe.was_slow(now, BitRate::over(bytes, time), used_for);
+            }
+        }
+        match is_valid && is_faster {
+            true => self.take(now, trial.link, Why::TooSlow(used)),
+            false => {
+                self.trial = None;
+                self.steps.push(Step::Roles);
+                self.leave(now, trial.link);
+            }
+        }
+    }
+
+    // ---- what decisions have in common ----------------------------------------------------
+
+    fn take(&mut self, now: Timestamp, link: LinkId, why: Why) {
+        let before = std::mem::replace(&mut self.used, link);
+        self.why = why;
+        self.since = now;
+        self.trial = None;
+        self.waits_since = None;
+        self.suffices_since = None;
+        self.steps.extend([Step::Roles, Step::Chosen(link, why)]);
+        match self.get(before).is_some_and(Known::is_usable) {
+            true => self.leave(now, before),
+            false => self.replace_if_joined(before),
+        }
+    }
+
+    /// A pipe that works is to bring what it carries.
+    fn leave(&mut self, now: Timestamp, link: LinkId) {
+        let is_idle = self.is_idle(now);
+        let Some(pipe) = self.get_mut(link).filter(|_| !is_idle) else {
+            return;
+        };
+        if let Some(subflow) = pipe.subflow {
+            let asked = pipe.ask(now);
+            self.steps.extend(asked.map(Step::Ask));
+            self.draining.push(Draining {
+                link,
+                subflow,
+                since: now,
+            });
+        }
+    }
+
+    /// What a pipe that does not work carries is for others.
+    fn replace_if_joined(&mut self, link: LinkId) {
+        if self.get(link).is_some_and(|pipe| pipe.subflow.is_some()) {
+            self.steps.push(Step::Rejoin(link, FAILED));
+        }
+    }
+
+    fn carried(&self, link: LinkId) -> u64 {
+        self.get(link).map_or(0, |pipe| pipe.carried)
+    }
+
+    fn get(&self, link: LinkId) -> Option<&Known> {
+        self.pipes.iter().find(|pipe| pipe.link == link)
+    }
+
+    fn get_mut(&mut self, link: LinkId) -> Option<&mut Known> {
+        self.pipes.iter_mut().find(|pipe| pipe.link == link)
+    }
+}

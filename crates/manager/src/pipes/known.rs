@@ -1,0 +1,245 @@
+//! What is known of one pipe.
+
+use std::time::Duration;
+
+use mpbond_session::SubflowId;
+use mpbond_units::{BitRate, Timestamp};
+
+use super::facts::PipeFacts;
+use crate::ids::LinkId;
+
+/// Share of the demand, in quarters, that a pipe has to have to suffice.
+const ENOUGH_QUARTERS: u64 = 5;
+
+/// Bytes that count as waiting: so many, and what the pipe carries in this time.
+const WAITING_BYTES: u64 = 10_000;
+const WAITING_FOR: Duration = Duration::from_millis(100);
+
+/// Time without a record after which a pipe that was in use is asked; at least 5/4 of the longest
+/// recent one.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Time for an answer, beside two round trips.
+const ANSWER: Duration = Duration::from_millis(100);
+
+/// Longest time between two records that counts: a slow pipe takes that long for one of 16 KiB.
+const MOST_GAP: Duration = Duration::from_secs(2);
+
+/// Pauses after which a pipe that was too slow is tried again.
+const LEAST_PAUSE: Duration = Duration::from_secs(10);
+const MOST_PAUSE: Duration = Duration::from_secs(600);
+
+/// A pipe that has been used for this long was not tried in vain.
+const WAS_GOOD: Duration = Duration::from_secs(60);
+
+/// Age of a helper's report from which it says nothing about now.
+const STALE: Duration = Duration::from_millis(300);
+
+/// A pipe that was too slow.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    rate: BitRate,
+    until: Timestamp,
+}
+
+/// A pipe.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) link: LinkId,
+    /// Place in the order by cost.
+    place: usize,
+    /// Its subflow, once the proxy has answered on it.
+    pub(super) subflow: Option<SubflowId>,
+    carrier: bool,
+    suspect: bool,
+    bytes: [u64; 2],
+    octets: u64,
+    /// Stream bytes that it has carried, in both directions together.
+    pub(super) carried: u64,
+    /// Bytes that moved in the last interval: down and up.
+    pub(super) moved: [u64; 2],
+    waiting_bytes: u64,
+    /// Bytes that wait at the helper, by its last report, and when that came.
+    reported: Option<(Timestamp, u64)>,
+    heard: Timestamp,
+    /// When it was asked, unless it has answered.
+    asked: Option<Timestamp>,
+    /// Bytes have moved since its last answer, so that its silence is none of the applications.
+    expects: bool,
+    /// Longest recent time between two records while it carried bytes.
+    gap: Duration,
+    patience: Duration,
+    slow: Option<Slow>,
+    pause: Option<Duration>,
+}
+
+impl Known {
+    pub(super) fn new(link: LinkId, place: usize) -> Self {
+        Self {
+            link,
+            place,
+            subflow: None,
+            carrier: true,
+            suspect: false,
+            bytes: [0; 2],
+            octets: 0,
+            carried: 0,
+            moved: [0; 2],
+            waiting_bytes: 0,
+            reported: None,
+            heard: Timestamp::ZERO,
+            asked: None,
+            expects: false,
+            gap: Duration::ZERO,
+            patience: Duration::ZERO,
+            slow: None,
+            pause: None,
+        }
+    }
+
+    /// Order by cost.
+    pub(super) fn order(&self) -> (usize, LinkId) {
+        (self.place, self.link)
+    }
+
+    /// It has this subflow now.
+    pub(super) fn joined(&mut self, subflow: Option<SubflowId>) {
+        if self.subflow != subflow {
+            *self = Self {
+                subflow,
+                carrier: self.carrier,
+                carried: self.carried,
+                slow: self.slow,
+                pause: self.pause,
+                ..Self::new(self.link, self.place)
+            };
+        }
+    }
+
+    /// Takes in its state.
+    pub(super) fn observe(&mut self, now: Timestamp, facts: &PipeFacts) {
+        self.carrier = facts.carrier;
+        if self.subflow != Some(facts.subflow) {
+            return;
+        }
+        let of = |i: usize| facts.bytes[i].saturating_sub(self.bytes[i]);
+        self.moved = [of(0), of(1)];
+        self.bytes = facts.bytes;
+        self.carried += self.moved[0] + self.moved[1];
+        self.waiting_bytes = facts.waiting_bytes;
+        let before = self.heard;
+        self.heard = self.heard.max(facts.heard);
+        // Acknowledgements may come on other subflows.
+        if facts.octets != self.octets {
+            self.octets = facts.octets;
+            self.heard = now;
+        }
+        if self.expects && self.heard > before {
+            self.gap = self.heard.since(before).max(self.gap * 9 / 10);
+        }
+        self.patience = ANSWER + 2 * facts.rtt + facts.pause + self.gap.min(MOST_GAP);
+        if self.asked.is_some_and(|asked| self.heard > asked) {
+            self.asked = None;
+            self.expects = false;
+            self.suspect = false;
+        }
+        if self.has_moved() && !self.expects {
+            self.expects = true;
+            self.asked = None;
+        }
+    }
+
+    /// A helper has told how many bytes wait there for the pipe.
+    pub(super) fn reported(&mut self, now: Timestamp, bytes: u64) {
+        self.reported = Some((now, bytes));
+    }
+
+    pub(super) fn has_moved(&self) -> bool {
+        self.moved != [0; 2]
+    }
+
+    /// Whether bytes wait because the pipe is slower than what comes at this rate.
+    pub(super) fn waits(&self, now: Timestamp, demand: BitRate) -> bool {
+        let fresh = |(at, _): &(Timestamp, u64)| now.since(*at) <= STALE;
+        let at_helper = self.reported.filter(fresh).map_or(0, |(_, bytes)| bytes);
+        let least = WAITING_BYTES.max(demand.bytes_in(WAITING_FOR));
+        self.waiting_bytes.max(at_helper) > least
+    }
+
+    /// Whether it can carry data.
+    pub(super) fn is_usable(&self) -> bool {
+        self.subflow.is_some() && self.carrier && !self.suspect
+    }
+
+    // ---- silence --------------------------------------------------------------------------
+
+    /// Has it asked whether it works. Returns the subflow, unless it is being asked.
+    pub(super) fn ask(&mut self, now: Timestamp) -> Option<SubflowId> {
+        let subflow = self.subflow.filter(|_| self.asked.is_none())?;
+        self.asked = Some(now);
+        Some(subflow)
+    }
+
+    /// Whether it says nothing, though it should.
+    pub(super) fn is_quiet(&self, now: Timestamp) -> bool {
+        let quiet = QUIET.max(self.gap.min(MOST_GAP) * 5 / 4);
+        self.expects && self.is_usable() && now.since(self.heard) >= quiet
+    }
+
+    /// When it was asked, unless it has answered.
+    pub(super) fn asked(&self) -> Option<Timestamp> {
+        self.asked
+    }
+
+    /// Whether it answers within half of its time, so that others need not be asked.
+    pub(super) fn may_answer(&self, now: Timestamp) -> bool {
+        self.asked
+            .is_none_or(|asked| now.since(asked) < self.patience / 2)
+    }
+
+    /// Whether the time for its answer is over.
+    pub(super) fn is_unanswered(&self, now: Timestamp) -> bool {
+        self.asked
+            .is_some_and(|asked| now.since(asked) >= self.patience)
+    }
+
+    pub(super) fn has_answered_since(&self, since: Timestamp) -> bool {
+        self.is_usable() && self.heard > since
+    }
+
+    pub(super) fn suspect(&mut self) {
+        self.suspect = true;
+    }
+
+    // ---- rate -----------------------------------------------------------------------------
+
+    /// Whether its rate suffices for what is demanded, as far as is known.
+    pub(super) fn suffices(&self, now: Timestamp, demand: BitRate) -> bool {
+        let wanted = demand.bps().saturating_mul(ENOUGH_QUARTERS);
+        self.known_rate(now)
+            .is_none_or(|rate| rate.bps().saturating_mul(4) >= wanted)
+    }
+
+    /// Its rate, if it was too slow lately.
+    pub(super) fn known_rate(&self, now: Timestamp) -> Option<BitRate> {
+        let slow = self.slow.filter(|slow| now < slow.until)?;
+        Some(slow.rate)
+    }
+
+    /// It was too slow, with this rate, after it had been used for this long.
+    pub(super) fn was_slow(&mut self, now: Timestamp, rate: BitRate, used_for: Duration) {
+        let doubled = self.pause.filter(|_| used_for < WAS_GOOD);
+        let pause = doubled.map_or(LEAST_PAUSE, |pause| (2 * pause).min(MOST_PAUSE));
+        self.pause = Some(pause);
+        self.slow = Some(Slow {
+            rate,
+            until: now + pause,
+        });
+    }
+
+    /// It has failed: when it works again, its link is another one.
+    pub(super) fn forget_rate(&mut self) {
+        self.slow = None;
+        self.pause = None;
+    }
+}

@@ -1,0 +1,417 @@
+//! The choice among pipes of given rates, in virtual time.
+
+use std::time::Duration;
+
+use mpbond_session::SubflowId;
+use mpbond_units::{BitRate, Timestamp};
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+use super::choice::{Choice, Step};
+use super::facts::{PIPES_EVERY, PipeFacts};
+use super::why::{PipeUse, Why};
+use crate::ids::LinkId;
+
+const FIRST: LinkId = LinkId(0);
+const SECOND: LinkId = LinkId(1);
+
+fn mbps(mbps: f64) -> BitRate {
+    BitRate::from_mbps(mbps)
+}
+
+/// A pipe: a queue that is emptied at a rate.
+struct Pipe {
+    rate: BitRate,
+    /// It delivers and answers.
+    works: bool,
+    carrier: bool,
+    joined: bool,
+    subflow: SubflowId,
+    queue: u64,
+    carried: u64,
+    heard: Timestamp,
+    asked: bool,
+}
+
+/// A helper with its pipes, and a source of bytes.
+struct World {
+    choice: Choice,
+    now: Timestamp,
+    pipes: Vec<Pipe>,
+    source: BitRate,
+    /// Bytes that came, that arrived, and that wait for a pipe.
+    came: u64,
+    arrived: u64,
+    waits: u64,
+    subflows: u32,
+    chosen: Vec<(u64, LinkId, Why)>,
+    rejoined: Vec<(u64, LinkId)>,
+    tried: u32,
+    asked: u32,
+}
+
+impl World {
+    fn new(rates: &[f64], source: f64) -> Self {
+        let mut world = Self {
+            choice: Choice::default(),
+            now: Timestamp::from_millis(0),
+            pipes: Vec::new(),
+            source: mbps(source),
+            came: 0,
+            arrived: 0,
+            waits: 0,
+            subflows: 0,
+            chosen: Vec::new(),
+            rejoined: Vec::new(),
+            tried: 0,
+            asked: 0,
+        };
+        for (i, rate) in rates.iter().enumerate() {
+            world.choice.add(LinkId(i), i);
+            world.pipes.push(Pipe {
+                rate: mbps(*rate),
+                works: true,
+                carrier: true,
+                joined: true,
+                subflow: SubflowId(i as u32),
+                queue: 0,
+                carried: 0,
+                heard: Timestamp::ZERO,
+                asked: false,
+            });
+        }
+        world.subflows = rates.len() as u32;
+        world.settle();
+        world
+    }
+
+    fn used(&self) -> LinkId {
+        let links = (0..self.pipes.len()).map(LinkId);
+        let is_used = |link: &LinkId| self.choice.of(*link).unwrap().state == PipeUse::Used;
+        let used: Vec<_> = links.filter(is_used).collect();
+        assert_eq!(used.len(), 1);
+        used[0]
+    }
+
+    fn ms(&self) -> u64 {
+        self.now.as_nanos() / 1_000_000
+    }
+
+    fn settle(&mut self) {
+        let pipes = &self.pipes;
+        let subflow = |link: LinkId| {
+            let pipe = &pipes[link.0];
+            pipe.joined.then_some(pipe.subflow)
+        };
+        self.choice.settle(self.now, &subflow);
+        let steps = self.choice.steps();
+        for step in steps {
+            match step {
+                Step::Roles => {}
+                Step::Chosen(link, why) => self.chosen.push((self.ms(), link, why)),
+                Step::Tried(_) => self.tried += 1,
+                Step::Ask(subflow) => {
+                    self.asked += 1;
+                    for pipe in self.pipes.iter_mut().filter(|p| p.subflow == subflow) {
+                        pipe.asked = true;
+                    }
+                }
+                Step::Rejoin(link, _) => {
+                    self.rejoined.push((self.ms(), link));
+                    self.lose(link);
+                    self.pipes[link.0].joined = self.pipes[link.0].works;
+                }
+            }
+        }
+    }
+
+    /// The subflow of a pipe is gone: what it carries is sent again.
+    fn lose(&mut self, link: LinkId) {
+        let pipe = &mut self.pipes[link.0];
+        self.waits += std::mem::take(&mut pipe.queue);
+        pipe.subflow = SubflowId(self.subflows);
+        self.subflows += 1;
+        (pipe.carried, pipe.asked, pipe.joined) = (0, false, false);
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            self.now += PIPES_EVERY;
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        let came = self.source.bytes_in(PIPES_EVERY);
+        self.came += came;
+        self.waits += came;
+        // Each pipe that is used is given what it has room for, the one with the shortest queue
+        // first.
+        let in_use: Vec<usize> = (0..self.pipes.len())
+            .filter(|i| self.pipes[*i].joined)
+            .filter(|i| self.choice.of(LinkId(*i)).unwrap().state != PipeUse::Standby)
+            .collect();
+        while self.waits > 0
+            && let Some(i) = in_use.iter().copied().min_by_key(|i| self.pipes[*i].queue)
+            && self.pipes[i].queue < 100_000
+        {
+            let bytes = self.waits.min(1_000);
+            self.waits -= bytes;
+            self.pipes[i].queue += bytes;
+        }
+        let mut facts = Vec::new();
+        for (i, pipe) in self.pipes.iter_mut().enumerate() {
+            if pipe.works && pipe.joined {
+                let bytes = pipe.queue.min(pipe.rate.bytes_in(PIPES_EVERY));
+                pipe.queue -= bytes;
+                pipe.carried += bytes;
+                self.arrived += bytes;
+                if bytes > 0 || std::mem::take(&mut pipe.asked) {
+                    pipe.heard = self.now;
+                }
+                self.choice.reported(self.now, pipe.subflow, pipe.queue);
+            }
+            if pipe.joined {
+                facts.push(PipeFacts {
+                    link: LinkId(i),
+                    subflow: pipe.subflow,
+                    carrier: pipe.carrier,
+                    bytes: [pipe.carried, 0],
+                    octets: pipe.carried,
+                    waiting_bytes: 0,
+                    heard: pipe.heard,
+                    rtt: Duration::from_millis(40),
+                    pause: Duration::ZERO,
+                });
+            }
+        }
+        self.choice.look(self.now, &facts);
+        self.settle();
+    }
+}
+
+const fn seconds(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+#[test]
+fn the_cheapest_one_is_used_while_it_suffices() {
+    let mut world = World::new(&[2.0, 20.0], 1.0);
+    world.run(seconds(60));
+    assert_eq!((world.used(), world.tried), (FIRST, 0));
+    assert_eq!(world.chosen, []);
+    assert_eq!(world.choice.of(SECOND).unwrap().state, PipeUse::Standby);
+    // Nobody asks while bytes come.
+    assert_eq!(world.asked, 0);
+}
+
+#[test]
+fn bytes_that_wait_for_half_a_second_bring_the_next_one() {
+    let mut world = World::new(&[1.0, 20.0], 5.0);
+    world.run(seconds(3));
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::TooSlow(FIRST)));
+    // The queue begins to grow at once; then 0.5 s and the trial of 1 s.
+    assert!((1_500..=1_900).contains(&at), "{at}");
+    // The demand is far more than the first one's rate: it is not returned to.
+    world.run(seconds(7));
+    assert_eq!(world.used(), SECOND);
+    assert!(world.came - world.arrived < 100_000);
+}
+
+#[test]
+fn a_slow_one_that_is_cheaper_is_tried_at_longer_and_longer_intervals() {
+    let mut world = World::new(&[1.0, 20.0], 5.0);
+    world.run(seconds(600));
+    let returns: Vec<u64> = world
+        .chosen
+        .iter()
+        .filter(|(_, link, _)| *link == FIRST)
+        .map(|(at, ..)| *at)
+        .collect();
+    // After pauses of 10, 20, 40, 80, 160 and 320 s, each with 5 s more.
+    assert!((4..=6).contains(&returns.len()), "{returns:?}");
+    let gaps: Vec<u64> = returns.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!(gaps.windows(2).all(|g| g[1] > 3 * g[0] / 2), "{gaps:?}");
+}
+
+#[test]
+fn less_demand_leads_back_to_the_cheaper_one_after_five_seconds() {
+    let mut world = World::new(&[1.0, 20.0], 5.0);
+    world.run(seconds(5));
+    assert_eq!(world.used(), SECOND);
+    world.source = mbps(0.5);
+    let before = world.ms();
+    world.run(seconds(10));
+    let (at, link, why) = *world.chosen.last().unwrap();
+    assert_eq!((link, why), (FIRST, Why::Cheaper(SECOND)));
+    // 5 s, once the average is below 0.8 of the rate.
+    assert!((5_000..9_000).contains(&(at - before)), "{}", at - before);
+    assert_eq!(world.used(), FIRST);
+}
+
+/// 1.5 Mbit/s of a source: Bluetooth of 1.7 Mbit/s carries it, but not with a quarter to spare.
+#[test]
+fn a_demand_just_below_the_rate_makes_no_changes() {
+    let mut world = World::new(&[1.7, 20.0], 1.5);
+    world.run(seconds(120));
+    assert_eq!(world.chosen, []);
+}
+
+#[test]
+fn a_silent_one_is_left_soon_and_nothing_is_lost() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.run(seconds(5));
+    world.pipes[0].works = false;
+    let before = world.ms();
+    world.run(seconds(2));
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::Failed(FIRST)));
+    assert!((at - before) <= 600, "{}", at - before);
+    assert_eq!(world.rejoined, [(at, FIRST)]);
+    world.run(seconds(5));
+    assert!(world.came - world.arrived < 50_000);
+    // It comes back, and has to stay for 5 s.
+    world.pipes[0].works = true;
+    world.pipes[0].joined = true;
+    world.run(Duration::from_millis(4_900));
+    assert_eq!(world.used(), SECOND);
+    world.run(Duration::from_millis(300));
+    assert_eq!(world.used(), FIRST);
+}
+
+#[test]
+fn one_without_a_carrier_is_left_at_once() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.run(seconds(5));
+    (world.pipes[0].works, world.pipes[0].carrier) = (false, false);
+    let before = world.ms();
+    world.run(seconds(1));
+    assert_eq!(world.chosen, [(before + 100, SECOND, Why::Failed(FIRST))]);
+    assert_eq!(world.rejoined, [(before + 100, FIRST)]);
+}
+
+/// The helper's own link is silent, or the proxy: no pipe is to blame.
+#[test]
+fn a_silence_of_all_changes_nothing() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.run(seconds(5));
+    (world.pipes[0].works, world.pipes[1].works) = (false, false);
+    world.run(seconds(5));
+    assert_eq!((world.chosen.len(), world.rejoined.len()), (0, 0));
+    assert_eq!(world.asked, 2);
+    (world.pipes[0].works, world.pipes[1].works) = (true, true);
+    world.run(seconds(5));
+    assert_eq!((world.chosen.len(), world.rejoined.len()), (0, 0));
+}
+
+#[test]
+fn one_that_is_slow_to_bring_the_rest_is_closed_after_two_seconds() {
+    let mut world = World::new(&[10.0, 4.0], 3.0);
+    world.run(seconds(5));
+    world.pipes[0].rate = mbps(0.2);
+    world.run(seconds(10));
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::TooSlow(FIRST)));
+    // 100 kB at 0.2 Mbit/s are 4 s.
+    assert_eq!(world.rejoined, [(at + 2_000, FIRST)]);
+    // It stands by again, with the memory of its rate.
+    world.settle();
+    world.pipes[0].joined = true;
+    world.run(seconds(3));
+    assert_eq!(world.used(), SECOND);
+    assert!(world.came - world.arrived < 50_000);
+}
+
+#[test]
+fn one_that_has_brought_everything_stays_joined() {
+    let mut world = World::new(&[1.0, 20.0], 5.0);
+    world.run(seconds(9));
+    assert_eq!(world.used(), SECOND);
+    assert_eq!(world.rejoined, []);
+}
+
+#[test]
+fn while_nothing_moves_the_cheapest_one_that_works_is_used_at_once() {
+    let mut world = World::new(&[10.0, 4.0], 0.0);
+    world.pipes[0].joined = false;
+    world.settle();
+    assert_eq!(world.used(), SECOND);
+    world.pipes[0].joined = true;
+    world.settle();
+    assert_eq!(world.used(), FIRST);
+}
+
+#[test]
+fn pipes_come_and_go() {
+    let mut choice = Choice::default();
+    choice.add(LinkId(3), 1);
+    assert!(!choice.is_needed());
+    choice.add(LinkId(7), 0);
+    assert!(choice.is_needed());
+    assert_eq!(choice.of(LinkId(7)).unwrap().state, PipeUse::Used);
+    assert!(choice.remove(LinkId(7)));
+    assert_eq!(choice.of(LinkId(3)).unwrap().state, PipeUse::Used);
+    assert_eq!(choice.of(LinkId(7)), None);
+    assert!(!choice.remove(LinkId(3)));
+}
+
+/// A change of the world, for a while.
+fn change() -> impl Strategy<Value = (usize, u8, f64, u64)> {
+    (0_usize..3, 0_u8..7, 0.1_f64..30.0, 1_u64..80)
+}
+
+proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
+
+    /// Whatever pipes do: one is used, it is one that may work if any is known to, changes for the
+    /// sake of rates are seldom, and bytes arrive once the world is good again.
+    #[test]
+    fn whatever_happens(changes in proptest::collection::vec(change(), 1..40)) {
+        let mut world = World::new(&[1.0, 8.0, 20.0], 3.0);
+        for (i, what, rate, steps) in changes {
+            match what {
+                0 => world.pipes[i].works = false,
+                1 => (world.pipes[i].works, world.pipes[i].joined) = (true, true),
+                2 => world.pipes[i].rate = mbps(rate),
+                3 => world.pipes[i].carrier = !world.pipes[i].carrier,
+                4 => world.source = mbps(rate / 3.0),
+                5 => {
+                    world.lose(LinkId(i));
+                    world.settle();
+                }
+                _ => {}
+            }
+            world.settle();
+            for _ in 0..steps {
+                world.now += PIPES_EVERY;
+                world.step();
+                let used = world.used();
+                let usable = |p: &Pipe| p.joined && p.carrier;
+                if world.pipes.iter().any(usable) {
+                    prop_assert!(usable(&world.pipes[used.0]), "{used:?}");
+                }
+            }
+        }
+        for pipe in &mut world.pipes {
+            (pipe.works, pipe.joined, pipe.carrier) = (true, true, true);
+            pipe.rate = pipe.rate.max(mbps(5.0));
+        }
+        world.source = mbps(2.0);
+        world.run(seconds(20));
+        world.source = mbps(0.0);
+        for pipe in &mut world.pipes {
+            pipe.joined = true;
+        }
+        // As long as the slowest one takes.
+        let left = world.came - world.arrived;
+        world.run(mbps(5.0).time_for(left) + seconds(20));
+        prop_assert_eq!(world.came - world.arrived, 0, "lost");
+        let seldom = world.chosen.windows(2).all(|w| {
+            matches!(w[1].2, Why::Failed(_)) || matches!(w[0].2, Why::Failed(_))
+                || w[1].0 - w[0].0 >= 1_400
+        });
+        prop_assert!(seldom, "{:?}", world.chosen);
+    }
+}
