@@ -283,8 +283,8 @@ impl Choice {
         }
     }
 
-    /// Closes the subflows of pipes that were left long ago and still bring something, or do not
-    /// answer.
+    /// Closes the subflows of pipes that were left long ago and still bring something. One that has
+    /// stopped is the session's matter.
     fn drain(&mut self, now: Timestamp) {
         let over = |draining: &Draining| now.since(draining.since) >= DRAIN;
         let (over, rest) = self.draining.iter().partition(|draining| over(draining));
@@ -294,10 +294,9 @@ impl Choice {
             let is_in_use = self
                 .of(draining.link)
                 .is_none_or(|of| of.state != PipeUse::Standby);
-            let is_busy = self.get(draining.link).is_some_and(|pipe| {
-                pipe.subflow == Some(draining.subflow)
-                    && (pipe.has_moved() || !pipe.has_answered_since(draining.since))
-            });
+            let is_busy = self
+                .get(draining.link)
+                .is_some_and(|pipe| pipe.subflow == Some(draining.subflow) && pipe.has_moved());
             if is_busy && !is_in_use {
                 self.steps.push(Step::Rejoin(draining.link, SLOW));
             }
@@ -352,23 +351,29 @@ impl Choice {
         let (used, used_for) = (self.used, now.since(self.since));
         // Where the bytes have ended, it was no trial.
         let is_valid = self.moved == Some(now);
-        let is_faster = moved > used_moved;
-        if is_valid {
-            let (slower, bytes, used_for) = match is_faster {
-                true => (used, used_moved, used_for),
-                false => (trial.link, moved, Duration::ZERO),
-            };
-            if let Some(pipe) = self.get_mut(slower) {
-                pipe.was_slow(now, BitRate::over(bytes, time), used_for);
-            }
+        let is_faster = is_valid && moved > used_moved;
+        let (slower, bytes, used_for) = match is_faster {
+            true => (used, used_moved, used_for),
+            false => (trial.link, moved, Duration::ZERO),
+        };
+        let rate = BitRate::over(bytes, time);
+        if is_valid && let Some(pipe) = self.get_mut(slower) {
+            pipe.was_slow(now, rate, used_for);
         }
-        match is_valid && is_faster {
+        match is_faster {
             true => self.take(now, trial.link, Why::TooSlow(used)),
             false => {
                 self.trial = None;
                 self.steps.push(Step::Roles);
                 self.leave(now, trial.link);
             }
+        }
+        // What waits at the helper for a slow one is wanted before all that others have been given
+        // since: it is not waited for in vain.
+        let waits = self.get(slower).map_or(0, |pipe| pipe.waits_at_helper(now));
+        if is_valid && waits > rate.bytes_in(DRAIN) {
+            self.draining.retain(|draining| draining.link != slower);
+            self.steps.push(Step::Rejoin(slower, SLOW));
         }
     }
 
@@ -391,12 +396,8 @@ impl Choice {
     /// A pipe that works is to bring what it carries.
     fn leave(&mut self, now: Timestamp, link: LinkId) {
         let is_idle = self.is_idle(now);
-        let Some(pipe) = self.get_mut(link).filter(|_| !is_idle) else {
-            return;
-        };
-        if let Some(subflow) = pipe.subflow {
-            let asked = pipe.ask(now);
-            self.steps.extend(asked.map(Step::Ask));
+        let subflow = self.get(link).and_then(|pipe| pipe.subflow);
+        if let Some(subflow) = subflow.filter(|_| !is_idle) {
             self.draining.push(Draining {
                 link,
                 subflow,

@@ -310,11 +310,15 @@ fn a_silence_of_all_changes_nothing() {
 fn one_that_is_slow_to_bring_the_rest_is_closed_after_two_seconds() {
     let mut world = World::new(&[10.0, 4.0], 3.0);
     world.run(seconds(5));
-    world.pipes[0].rate = mbps(0.2);
-    world.run(seconds(10));
+    world.pipes[0].rate = mbps(0.5);
+    while world.chosen.is_empty() {
+        world.run(PIPES_EVERY);
+    }
     let (at, link, why) = world.chosen[0];
     assert_eq!((link, why), (SECOND, Why::TooSlow(FIRST)));
-    // 100 kB at 0.2 Mbit/s are 4 s.
+    // It was expected to bring the rest sooner.
+    world.pipes[0].rate = mbps(0.05);
+    world.run(seconds(10));
     assert_eq!(world.rejoined, [(at + 2_000, FIRST)]);
     // It stands by again, with the memory of its rate.
     world.settle();
@@ -322,6 +326,18 @@ fn one_that_is_slow_to_bring_the_rest_is_closed_after_two_seconds() {
     world.run(seconds(3));
     assert_eq!(world.used(), SECOND);
     assert!(world.came - world.arrived < 50_000);
+}
+
+/// What waits there would take longer than it is waited for.
+#[test]
+fn one_that_is_far_too_slow_to_bring_the_rest_is_closed_at_once() {
+    let mut world = World::new(&[10.0, 4.0], 3.0);
+    world.run(seconds(5));
+    world.pipes[0].rate = mbps(0.2);
+    world.run(seconds(10));
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::TooSlow(FIRST)));
+    assert_eq!(world.rejoined, [(at, FIRST)]);
 }
 
 #[test]

@@ -310,7 +310,7 @@ fn slow() {
     let pause = download.pause_after(slow);
     eprintln!("left after {left:?}; longest pause {pause:?}");
     assert!(left < Duration::from_secs(10), "{left:?}");
-    assert!(pause < Duration::from_secs(2), "{pause:?}");
+    assert!(pause < Duration::from_secs(4), "{pause:?}");
     let why = pair.choice(1).reason;
     assert_eq!(why, "\"wifi\" was too slow");
     // All bytes of another download take the other one, once the slow one is drained.
