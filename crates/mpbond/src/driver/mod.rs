@@ -334,6 +334,9 @@ impl Driver {
     ) {
         self.with(|inner| {
             let now = inner.clock.now();
+            if let Some(io) = inner.subflows.get_mut(&id) {
+                io.told_rtt(pipe.rtt);
+            }
             inner.session.relay_report(now, id, pipe);
             inner.session.handle_far_report(now, id, hs);
             if let Some(since) = downlink {

@@ -1,6 +1,7 @@
 //! A subflow's connection, and the kernel's view of it.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use mpbond_net::pipe::PipeStream;
 use mpbond_net::tcp::{self, TcpInfo};
@@ -56,6 +57,11 @@ impl SubflowIo {
                 Some(self.unix_queue.observe(now, written, queued))
             }
         }
+    }
+
+    /// The helper has told the round-trip time of the pipe: the near hop of a Unix socket.
+    pub(super) fn told_rtt(&mut self, rtt: Duration) {
+        self.unix_queue.told_rtt(rtt);
     }
 
     fn of_tcp(&self, info: &TcpInfo) -> Option<PathInfo> {

@@ -2,7 +2,7 @@
 //!
 //! The process at the other end, such as a Bluetooth stack, takes octets when it has room. What it
 //! has taken counts as arrived: it holds few kilobytes of its own. The rate at which it takes them
-//! while some wait is the throughput of the hop. There is no sign of its delay.
+//! while some wait is the throughput of the hop. Its round-trip time is what the helper tells.
 
 use std::time::Duration;
 
@@ -13,9 +13,11 @@ use mpbond_units::{BitRate, Timestamp};
 const SAMPLE: Duration = Duration::from_millis(200);
 /// Rate that is assumed before one is measured: about that of RFCOMM.
 const FIRST_RATE: BitRate = BitRate::from_bps(1_250_000);
-/// Assumed round-trip time: an exchange of two packets over an active Bluetooth link takes 4 ms,
-/// and a frame two of them.
-const RTT: Duration = Duration::from_millis(10);
+/// Round-trip time until one is told: an exchange of two packets over an active Bluetooth link takes
+/// 4 ms, and a frame two of them.
+const FIRST_RTT: Duration = Duration::from_millis(10);
+/// Longest one that is believed: the exit from Sniff mode takes less.
+const MOST_RTT: Duration = Duration::from_secs(1);
 
 /// Longest time without an observation in which the queue may have run empty within a sample. A
 /// driver that sends observes at each refill of the socket, which is some tens of milliseconds of
@@ -34,9 +36,17 @@ pub(super) struct UnixQueue {
     known: Option<BitRate>,
     /// The queue has been empty since the last sample.
     was_empty: bool,
+    rtt: Option<Duration>,
 }
 
 impl UnixQueue {
+    /// The helper has told this round-trip time; zero if it knows none.
+    pub(super) fn told_rtt(&mut self, rtt: Duration) {
+        if !rtt.is_zero() {
+            self.rtt = Some(rtt.min(MOST_RTT));
+        }
+    }
+
     /// Takes in the octets written so far, of which `queued` have not been taken.
     pub(super) fn observe(&mut self, now: Timestamp, written: u64, queued: u64) -> PathInfo {
         let taken = written.saturating_sub(queued);
@@ -63,11 +73,12 @@ impl UnixQueue {
             }
             Some(_) => {}
         }
+        let rtt = self.rtt.unwrap_or(FIRST_RTT);
         PathInfo {
             // By a window and a round-trip time the first estimate of a rate is made.
-            cwnd_bytes: self.known.unwrap_or(FIRST_RATE).bytes_in(RTT),
-            srtt: RTT,
-            min_rtt: RTT,
+            cwnd_bytes: self.known.unwrap_or(FIRST_RATE).bytes_in(rtt),
+            srtt: rtt,
+            min_rtt: rtt,
             bytes_arrived: taken,
             delivery_rate: self.rate,
             app_limited: self.was_empty,
@@ -134,6 +145,24 @@ mod tests {
         assert!((slow.mbps() - 0.4).abs() < 0.01, "{slow:?}");
         // A blackout says nothing about the rate after it.
         assert_eq!(rate(queue.observe(at(2_000), 100_000, 50_000)), slow);
+    }
+
+    #[test]
+    fn the_round_trip_time_is_what_the_helper_tells_and_the_rate_stays() {
+        let mut queue = UnixQueue::default();
+        let known = |queue: &mut UnixQueue| {
+            let path = queue.observe(at(0), 1_000, 0);
+            assert!((BitRate::over(path.cwnd_bytes, path.srtt).mbps() - 1.25).abs() < 0.01);
+            (path.srtt, path.min_rtt)
+        };
+        assert_eq!(known(&mut queue), (FIRST_RTT, FIRST_RTT));
+        queue.told_rtt(Duration::ZERO);
+        assert_eq!(known(&mut queue), (FIRST_RTT, FIRST_RTT));
+        let told = Duration::from_millis(80);
+        queue.told_rtt(told);
+        assert_eq!(known(&mut queue), (told, told));
+        queue.told_rtt(Duration::from_secs(3_600));
+        assert_eq!(known(&mut queue), (MOST_RTT, MOST_RTT));
     }
 
     #[test]

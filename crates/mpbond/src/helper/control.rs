@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use mpbond_manager::{MAX_ADDRESSES, REPORT_EVERY};
-use mpbond_net::control::{ControlChannel, HelperState, Message, RefusalCode, RequestId, VERSION};
+use mpbond_net::control::{
+    ControlChannel, HelperState, Message, RefusalCode, RequestId, RoundTrips, VERSION,
+};
 use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay::{Arrivals, RelayHandle};
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
@@ -107,6 +109,12 @@ pub(super) async fn serve(
     let (events, mut happened) = mpsc::unbounded_channel();
     let mut relays: HashMap<RequestId, Reported> = HashMap::new();
     let mut look_ups = LookUps::new();
+    let mut round_trips = RoundTrips::default();
+    // A pipe over TCP has TCP_INFO.
+    let has_tcp = control.tls().tcp().is_some();
+    if !has_tcp && let Some(ping) = round_trips.ask(Instant::now()) {
+        control.queue(&ping)?;
+    }
     let mut tick = interval(REPORT_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -115,6 +123,12 @@ pub(super) async fn serve(
         let busy = relays.values().any(|r| r.moved.elapsed() < QUIET);
         tokio::select! {
             message = control.receive() => match message? {
+                Some(Message::Pong { token }) => {
+                    round_trips.answered(Instant::now(), token);
+                    if !has_tcp && let Some(ping) = round_trips.ask(Instant::now()) {
+                        control.queue(&ping)?;
+                    }
+                }
                 Some(message) => {
                     helper.look_at_battery();
                     if let Some(asked) = helper.answer(&mut control, message)? {
@@ -168,7 +182,7 @@ pub(super) async fn serve(
             _ = tick.tick(), if busy => {
                 helper.look_at_battery();
                 for (request, r) in &mut relays {
-                    r.report(*request, &mut control)?;
+                    r.report(*request, round_trips.least(), &mut control)?;
                 }
             }
             () = woken(&relays), if !busy && !relays.is_empty() => {
@@ -242,7 +256,13 @@ impl Reported {
         }
     }
 
-    fn report(&mut self, request: RequestId, control: &mut ControlChannel) -> anyhow::Result<()> {
+    /// Tells the primary about the relay. The round-trip time is that of a pipe without TCP_INFO.
+    fn report(
+        &mut self,
+        request: RequestId,
+        round_trip: Option<Duration>,
+        control: &mut ControlChannel,
+    ) -> anyhow::Result<()> {
         self.look();
         if self.moved.elapsed() < QUIET
             && let Some(stats) = self.handle.stats()
@@ -251,7 +271,9 @@ impl Reported {
             let total = stats.hs.bytes_received.unwrap_or_default();
             let held_up = stats.is_held_up();
             let rate = self.arrivals.read(self.opened.elapsed(), total, held_up);
-            control.queue(&Message::Report(stats.report(self.number, request, rate)))?;
+            let mut report = stats.report(self.number, request, rate);
+            report.pipe_rtt = report.pipe_rtt.or(round_trip);
+            control.queue(&Message::Report(report))?;
         }
         Ok(())
     }

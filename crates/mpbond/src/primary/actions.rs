@@ -77,7 +77,7 @@ impl Primary {
                     driver.drop_subflow(subflow, reason);
                 }
             }
-            Action::Roles => self.apply_standby(),
+            Action::Roles => self.apply_ranks(),
             Action::Ask { subflow } => {
                 let driver = self.driver.borrow().clone();
                 if let Some(driver) = driver {

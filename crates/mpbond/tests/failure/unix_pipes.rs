@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use crate::daemons::{Bond, WITHIN, Ways, download, is_pattern, origin, until};
 use crate::reload::{read, write};
@@ -20,6 +21,11 @@ struct Carrier {
 
 impl Carrier {
     fn start(listen: &Path, to: &Path) -> Self {
+        Self::start_delayed(listen, to, Duration::ZERO)
+    }
+
+    /// It holds each block for so long.
+    fn start_delayed(listen: &Path, to: &Path, delay: Duration) -> Self {
         let listener = UnixListener::bind(listen).unwrap();
         let (to, ends) = (to.to_owned(), Arc::<Mutex<Vec<UnixStream>>>::default());
         let all = Arc::clone(&ends);
@@ -33,8 +39,8 @@ impl Carrier {
                 all.lock().unwrap().extend(both);
                 let ends = [&near, &far].map(|s| s.try_clone().unwrap());
                 let [to_near, to_far] = ends;
-                thread::spawn(move || carry(near, to_far));
-                thread::spawn(move || carry(far, to_near));
+                thread::spawn(move || carry(near, to_far, delay));
+                thread::spawn(move || carry(far, to_near, delay));
             }
         });
         let listen = listen.to_owned();
@@ -50,9 +56,10 @@ impl Carrier {
     }
 }
 
-fn carry(mut from: UnixStream, mut into: UnixStream) {
+fn carry(mut from: UnixStream, mut into: UnixStream, delay: Duration) {
     let mut block = [0; 4096];
     while let Ok(n @ 1..) = from.read(&mut block) {
+        thread::sleep(delay);
         if into.write_all(&block[..n]).is_err() {
             break;
         }
@@ -131,6 +138,25 @@ fn a_pipe_over_unix_sockets_alone_will_do() {
         primary.log()
     );
     assert!(bond.works(origin()), "{}", primary.log());
+}
+
+#[test]
+fn the_round_trip_time_of_a_unix_pipe_is_measured() {
+    let bond = bond(Ways::Helper);
+    let _daemons = [bond.start("proxy"), bond.start("helper")];
+    let delay = Duration::from_millis(30);
+    let _carrier = Carrier::start_delayed(&bond.file("watch"), &bond.file("phone"), delay);
+    let primary = bond.start("primary");
+    bond.joined(1);
+    let running = download(&bond, origin(), 400_000);
+    let mut rtt = 0.0;
+    until("it is no longer the assumed one", || {
+        let status = bond.status("primary").unwrap();
+        rtt = status.sessions[0].subflows[0].rtt_ms;
+        rtt > 20.0
+    });
+    assert!((60.0..500.0).contains(&rtt), "{rtt}: {}", primary.log());
+    assert_eq!(running.end().unwrap(), 400_000);
 }
 
 /// The new process takes the listening socket over: its file is the same, and nobody is refused.

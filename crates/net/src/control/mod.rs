@@ -8,6 +8,7 @@
 mod channel;
 mod codec;
 mod message;
+mod round_trips;
 mod ticket;
 
 pub use channel::{ChannelError, ControlChannel};
@@ -16,6 +17,7 @@ pub use message::{
     Direction, HelperState, LinkKind, LinkState, Message, RefusalCode, RelayReport, RequestId,
     VERSION,
 };
+pub use round_trips::RoundTrips;
 pub use ticket::{
     LABELLED_BYTES, Opening, OpeningError, RELAY_PREAMBLE_BYTES, TICKET_LIFETIME, Ticket,
     TicketBook, label_of_opening, read_opening, relay_preamble,
