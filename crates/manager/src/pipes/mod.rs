@@ -18,8 +18,8 @@
 //! helper does; or when its interface has no carrier.
 //!
 //! The pipe that is left becomes a backup, and brings what it carries for up to 2 s. If it still
-//! does by then, or what waits at the helper would take longer, or if it is suspect, its subflow is closed: the session sends the rest on other
-//! subflows. It joins again.
+//! does by then, or what waits at the helper would take longer, or if it is suspect, its subflow is
+//! closed: the session sends the rest on other subflows. It joins again.
 
 mod average;
 mod choice;

@@ -13,8 +13,8 @@ use mpbond_units::{BitRate, Timestamp};
 const SAMPLE: Duration = Duration::from_millis(200);
 /// Rate that is assumed before one is measured: about that of RFCOMM.
 const FIRST_RATE: BitRate = BitRate::from_bps(1_250_000);
-/// Round-trip time until one is told: an exchange of two packets over an active Bluetooth link takes
-/// 4 ms, and a frame two of them.
+/// Round-trip time until one is told: an exchange of two packets over an active Bluetooth link
+/// takes 4 ms, and a frame two of them.
 const FIRST_RTT: Duration = Duration::from_millis(10);
 /// Longest one that is believed: the exit from Sniff mode takes less.
 const MOST_RTT: Duration = Duration::from_secs(1);
