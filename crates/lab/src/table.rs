@@ -245,9 +245,9 @@ fn range(interval: Option<(f64, f64)>) -> String {
 /// Title of [`machine`], and what its columns are.
 pub(crate) const MACHINE: &str = "Use of the whole machine, % of one processor";
 pub(crate) const MACHINE_NOTE: &str = "means of all transfers: own is everything but idle time, \
-    steal and other programs, the idle machine's use included; of it, by the processes of daemons, in \
-    system calls as well. The rest is the work of client, origin, links, and of the kernel. A \
-    transfer is fit when steal and others are at most 25 %";
+    steal and other programs, the idle machine's use included; of it, by the processes of \
+    daemons, in system calls as well. The rest is the work of client, origin, links, and of the \
+    kernel. A transfer is fit when steal and others are at most 25 %";
 
 /// Use of the whole machine; empty where it was not measured.
 pub(crate) fn machine(all: &[Transfer]) -> Grid {

@@ -39,16 +39,19 @@ struct Scenario {
     /// Single packets, as without offloads.
     single_packets: bool,
     mbit_s: Option<u64>,
+    /// Rate of the next hop, where it is slower.
+    sink_mbit_s: Option<u64>,
     mbytes: u64,
     /// Of the relay's time beside the loop's.
     target: f64,
 }
 
-const SCENARIOS: [Scenario; 6] = [
+const SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: "full speed, offloads on",
         single_packets: false,
         mbit_s: None,
+        sink_mbit_s: None,
         mbytes: 2000,
         target: 0.6,
     },
@@ -56,6 +59,7 @@ const SCENARIOS: [Scenario; 6] = [
         name: "12 Mbit/s, 1500-byte packets",
         single_packets: true,
         mbit_s: Some(12),
+        sink_mbit_s: None,
         mbytes: 3,
         target: 1.05,
     },
@@ -63,6 +67,7 @@ const SCENARIOS: [Scenario; 6] = [
         name: "24 Mbit/s, 1500-byte packets",
         single_packets: true,
         mbit_s: Some(24),
+        sink_mbit_s: None,
         mbytes: 6,
         target: 1.05,
     },
@@ -70,6 +75,7 @@ const SCENARIOS: [Scenario; 6] = [
         name: "100 Mbit/s, offloads on",
         single_packets: false,
         mbit_s: Some(100),
+        sink_mbit_s: None,
         mbytes: 24,
         target: 1.05,
     },
@@ -77,6 +83,7 @@ const SCENARIOS: [Scenario; 6] = [
         name: "100 Mbit/s, 1500-byte packets",
         single_packets: true,
         mbit_s: Some(100),
+        sink_mbit_s: None,
         mbytes: 24,
         target: 1.05,
     },
@@ -84,7 +91,24 @@ const SCENARIOS: [Scenario; 6] = [
         name: "240 Mbit/s, 1500-byte packets",
         single_packets: true,
         mbit_s: Some(240),
+        sink_mbit_s: None,
         mbytes: 48,
+        target: 1.05,
+    },
+    Scenario {
+        name: "24 Mbit/s, 1500-byte packets, next hop 20 Mbit/s",
+        single_packets: true,
+        mbit_s: Some(24),
+        sink_mbit_s: Some(20),
+        mbytes: 6,
+        target: 1.05,
+    },
+    Scenario {
+        name: "100 Mbit/s, 1500-byte packets, next hop 90 Mbit/s",
+        single_packets: true,
+        mbit_s: Some(100),
+        sink_mbit_s: Some(90),
+        mbytes: 24,
         target: 1.05,
     },
 ];
@@ -426,6 +450,9 @@ fn one(far: &mut Far, listener: &TcpListener, scenario: &Scenario, way: Way) -> 
     let (hs, _) = listener.accept().unwrap();
     let pipe = TcpStream::connect(OUTGOING).unwrap();
     pipe.set_nodelay(true).unwrap();
+    if let Some(mbit_s) = scenario.sink_mbit_s {
+        pace(&pipe, mbit_s * 1_000_000 / 8);
+    }
     let relaying = std::thread::spawn(move || {
         match way {
             Way::Loop => plain_loop(hs, pipe),

@@ -1,9 +1,10 @@
 //! Batching of wake-ups: a busy direction of a relay is looked at in intervals. No clock and no
 //! socket: instants are durations since the start of the relay.
 //!
-//! Each wake-up costs several system calls, however few bytes it moves. The interval grows with the
-//! time for which bytes have flowed, so that a byte is delayed by a small part of the transfer that
-//! it belongs to: one of a short exchange by a millisecond, one of bulk by a few.
+//! Each wake-up costs several system calls, however few bytes it moves. An interval of more than a
+//! millisecond ends while earlier bytes still wait at the sink, so that it never makes the next hop
+//! idle. It also grows with the time for which bytes have flowed only, so that a short exchange is
+//! not delayed by more.
 
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub(super) const LEAST_TICK: Duration = Duration::from_millis(1);
 /// Interval after bytes have flowed for some time: this part of that time.
 const SHARE_OF_FLOW: u32 = 8;
+/// Maximum of an interval: this part of the time for which what waits at the sink lasts.
+const SHARE_OF_BACKLOG: u32 = 2;
 /// Gap between wake-ups below which batching starts: one tick covers more than one of them.
 const BUSY_GAP: Duration = Duration::from_millis(1);
 /// Number of such wake-ups in a row that starts batching.
@@ -40,6 +43,8 @@ enum State {
         quiet_ticks: u32,
         /// Start of the flow: no tick since was quiet.
         flows_since: Duration,
+        /// The last look.
+        looked_at: Duration,
         tick: Duration,
     },
 }
@@ -84,7 +89,14 @@ impl Batching {
     }
 
     /// After a turn that an arrival or a tick (`ticked`) has caused, and that read `read` bytes.
-    pub(super) fn after_turn(&mut self, now: Duration, read: u64, ticked: bool) -> After {
+    /// `backlog` bytes are held for the sink, or have not left it yet.
+    pub(super) fn after_turn(
+        &mut self,
+        now: Duration,
+        read: u64,
+        ticked: bool,
+        backlog: u64,
+    ) -> After {
         match &mut self.state {
             State::Off {
                 last_wake,
@@ -99,6 +111,7 @@ impl Batching {
                 self.state = State::On {
                     quiet_ticks: 0,
                     flows_since: now,
+                    looked_at: now,
                     tick: LEAST_TICK,
                 };
                 After::Start(LEAST_TICK)
@@ -106,8 +119,10 @@ impl Batching {
             State::On {
                 quiet_ticks,
                 flows_since,
+                looked_at,
                 tick,
             } => {
+                let gap = now.saturating_sub(std::mem::replace(looked_at, now));
                 if ticked && read < QUIET_TICK_BYTES {
                     *quiet_ticks += 1;
                     *flows_since = now;
@@ -118,8 +133,9 @@ impl Batching {
                     self.state = OFF;
                     return After::Stop;
                 }
-                let flows = now.saturating_sub(*flows_since);
-                *tick = (flows / SHARE_OF_FLOW).clamp(LEAST_TICK, self.longest);
+                let flows = now.saturating_sub(*flows_since) / SHARE_OF_FLOW;
+                let most = flows.min(lasts(backlog, read, gap) / SHARE_OF_BACKLOG);
+                *tick = most.clamp(LEAST_TICK, self.longest);
                 After::Tick(*tick)
             }
         }
@@ -131,6 +147,13 @@ impl Batching {
         self.state = OFF;
         was_on
     }
+}
+
+/// The time for which `backlog` bytes last at the rate at which `read` came in the time `gap`. The
+/// sink may take longer.
+fn lasts(backlog: u64, read: u64, gap: Duration) -> Duration {
+    let us = u64::try_from(gap.as_micros()).unwrap_or(u64::MAX);
+    Duration::from_micros(us.saturating_mul(backlog) / read.max(1))
 }
 
 #[cfg(test)]
@@ -147,19 +170,24 @@ mod tests {
     fn started() -> Batching {
         let mut batching = Batching::new(LONGEST);
         for n in 0..4 {
-            let after = batching.after_turn(us(1600 + 100 * n), 1448, false);
+            let after = batching.after_turn(us(1600 + 100 * n), 1448, false, 0);
             assert_eq!(after, After::Arrivals, "{n}");
         }
-        let after = batching.after_turn(us(2000), 1448, false);
+        let after = batching.after_turn(us(2000), 1448, false, 0);
         assert_eq!(after, After::Start(LEAST_TICK));
         batching
     }
 
     /// Ticks on time, each of which reads so many bytes; the interval after each of them.
-    fn ticks(batching: &mut Batching, now: &mut Duration, read: u64, count: u32) -> Vec<u64> {
+    fn ticks_with(
+        batching: &mut Batching,
+        now: &mut Duration,
+        (read, backlog): (u64, u64),
+        count: u32,
+    ) -> Vec<u64> {
         let each = (0..count).map(|_| {
             *now += batching.tick();
-            match batching.after_turn(*now, read, true) {
+            match batching.after_turn(*now, read, true, backlog) {
                 After::Tick(tick) => u64::try_from(tick.as_micros()).unwrap(),
                 other => panic!("{other:?}"),
             }
@@ -167,11 +195,16 @@ mod tests {
         each.collect()
     }
 
+    /// The same with much that waits at the sink.
+    fn ticks(batching: &mut Batching, now: &mut Duration, read: u64, count: u32) -> Vec<u64> {
+        ticks_with(batching, now, (read, 1 << 20), count)
+    }
+
     #[test]
     fn wake_ups_far_apart_are_not_batched() {
         let mut batching = Batching::new(LONGEST);
         for n in 1..100 {
-            let after = batching.after_turn(us(1000 * n), 1448, false);
+            let after = batching.after_turn(us(1000 * n), 1448, false, 0);
             assert_eq!(after, After::Arrivals);
         }
         assert_eq!(batching.tick(), Duration::ZERO);
@@ -200,6 +233,24 @@ mod tests {
     }
 
     #[test]
+    fn the_sink_does_not_run_dry_within_an_interval() {
+        let mut batching = started();
+        let mut now = us(2000);
+        // Nothing waits: the next hop is as fast.
+        let without = ticks_with(&mut batching, &mut now, (5000, 0), 100);
+        assert_eq!(without, [1000; 100]);
+        // 5000 came in 1 ms; 30,000 last for 6 ms, and for half of it until the next look.
+        let with = ticks_with(&mut batching, &mut now, (5000, 30_000), 1);
+        assert_eq!(with, [3000]);
+        // 15,000 came in 3 ms: the same rate.
+        let with = ticks_with(&mut batching, &mut now, (15_000, 60_000), 1);
+        assert_eq!(with, [5000]);
+        let with = ticks_with(&mut batching, &mut now, (25_000, 5_000), 1);
+        assert_eq!(with, [1000]);
+        assert_eq!(lasts(u64::MAX, 0, Duration::MAX), us(u64::MAX));
+    }
+
+    #[test]
     fn one_quiet_tick_shortens_the_interval_and_four_end_batching() {
         let mut batching = started();
         let mut now = us(2000);
@@ -209,7 +260,7 @@ mod tests {
         // A flow again: the quiet ticks before do not count.
         assert_eq!(ticks(&mut batching, &mut now, 2048, 1), [1000]);
         assert_eq!(ticks(&mut batching, &mut now, 0, 3), [1000; 3]);
-        assert_eq!(batching.after_turn(now + us(1000), 0, true), After::Stop);
+        assert_eq!(batching.after_turn(now + us(1000), 0, true, 0), After::Stop);
         assert!(!batching.is_on());
     }
 
@@ -218,7 +269,7 @@ mod tests {
     fn an_amount_before_the_tick_is_a_flow() {
         let mut batching = started();
         for n in 0..100 {
-            let after = batching.after_turn(us(2000 + 500 * n), 0, false);
+            let after = batching.after_turn(us(2000 + 500 * n), 1000, false, 1 << 20);
             assert!(matches!(after, After::Tick(_)), "{after:?}");
         }
         assert_eq!(batching.tick(), LONGEST);

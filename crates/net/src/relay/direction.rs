@@ -208,7 +208,11 @@ impl Direction {
         }
         let moved = self.turn(source, sink, limits)?;
         if arrived || ticked {
-            self.adapt(source, moved.read, ticked)
+            let backlog = match self.batching.is_on() {
+                true => self.held_bytes() + sink.unsent_bytes().map_err(failed(End::Sink))?,
+                false => 0,
+            };
+            self.adapt(source, moved.read, ticked, backlog)
                 .map_err(failed(End::Source))?;
         }
         if self.source_ended && self.held_bytes() == 0 {
@@ -478,8 +482,15 @@ impl Direction {
         Ok(())
     }
 
-    /// Starts batching when wake-ups are frequent, ends it when ticks find few bytes.
-    fn adapt<S: Hop>(&mut self, source: &S, read: u64, ticked: bool) -> io::Result<()> {
+    /// Starts batching when wake-ups are frequent, ends it when ticks find few bytes. `backlog` is
+    /// the number of bytes that are held for the sink, or have not left it.
+    fn adapt<S: Hop>(
+        &mut self,
+        source: &S,
+        read: u64,
+        ticked: bool,
+        backlog: u64,
+    ) -> io::Result<()> {
         if !S::IS_TCP {
             // Without SO_RCVLOWAT every arrival is an event anyway.
             return Ok(());
@@ -491,7 +502,10 @@ impl Direction {
             return Ok(());
         }
         let now = Instant::now();
-        let tick = match self.batching.after_turn(now - self.start, read, ticked) {
+        let tick = match self
+            .batching
+            .after_turn(now - self.start, read, ticked, backlog)
+        {
             After::Arrivals => return Ok(()),
             After::Stop => return tcp::set_receive_lowat(source, 1),
             After::Start(tick) => {

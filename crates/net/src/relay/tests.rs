@@ -529,8 +529,8 @@ async fn batching_has_a_bounded_delay() {
     panic!("{medians:?}");
 }
 
-/// The longer the interval of a flow, the fewer wake-ups. A busy machine may merge the sender's
-/// writes in some attempts.
+/// A flow towards a slower hop is looked at seldom. Where this thread has to wait for a processor,
+/// in some attempts, there is less time to look.
 #[tokio::test]
 async fn a_flow_wakes_the_relay_seldom() {
     const ATTEMPTS: u32 = 10;
@@ -538,7 +538,7 @@ async fn a_flow_wakes_the_relay_seldom() {
     for _ in 0..ATTEMPTS {
         let fixed = polls_of_a_flow(Duration::from_millis(1)).await;
         let adaptive = polls_of_a_flow(LONGEST_TICK).await;
-        if 2 * adaptive <= fixed {
+        if 3 * adaptive <= 2 * fixed {
             return;
         }
         seen.push((fixed, adaptive));
@@ -546,23 +546,26 @@ async fn a_flow_wakes_the_relay_seldom() {
     panic!("polls at intervals of 1 and of up to 5 ms: {seen:?}");
 }
 
-/// Polls of a relay while 8 KiB come each 250 us, for half a second.
+/// Polls of a relay while 1 KiB come each 250 us, for 0.3 s, which its primary does not read yet.
 async fn polls_of_a_flow(longest_tick: Duration) -> u64 {
-    use std::io::Write as _;
+    const EACH: Duration = Duration::from_micros(250);
     let options = RelayOptions {
         longest_tick,
         ..RelayOptions::default()
     };
     let mut w = world(options).await;
-    let mut proxy = w.proxy.into_std().unwrap();
-    proxy.set_nonblocking(false).unwrap();
+    w.proxy.set_nodelay(true).unwrap();
     let before = turns();
-    let sending = std::thread::spawn(move || {
-        for _ in 0..2000 {
-            proxy.write_all(&[0x5a; 8192]).unwrap();
-            std::thread::sleep(Duration::from_micros(250));
+    let start = Instant::now();
+    for n in 0..1200 {
+        // On the thread of the relay, and never asleep: each write is an arrival of its own.
+        while start.elapsed() < EACH * n {
+            tokio::task::yield_now().await;
         }
-    });
+        w.proxy.write_all(&[0x5a; 1024]).await.unwrap();
+    }
+    let polls = turns() - before;
+    drop(w.proxy);
     let mut into = vec![0; 64 * 1024];
     let mut got = 0;
     loop {
@@ -571,11 +574,10 @@ async fn polls_of_a_flow(longest_tick: Duration) -> u64 {
             n => got += n,
         }
     }
-    assert_eq!(got, 2000 * 8192);
-    sending.join().unwrap();
+    assert_eq!(got, 1200 * 1024);
     drop(w.primary);
     assert!(matches!(w.end.await.unwrap(), RelayEnd::Finished));
-    turns() - before
+    polls
 }
 
 async fn median_delay(w: &mut World) -> Duration {

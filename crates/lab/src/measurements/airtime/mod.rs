@@ -154,8 +154,8 @@ impl Airtime {
         let mut table = SheetTable {
             title: "Uploads over a half-duplex channel".to_owned(),
             note: format!(
-                "{} each, in virtual time; {} for each frame beside its octets; energy of the phone \
-                 by {} and {} at {} MHz",
+                "{} each, in virtual time; {} for each frame beside its octets; energy of the \
+                 phone by {} and {} at {} MHz",
                 self.bytes,
                 duration_text::format(self.frame_overhead),
                 self.radio,
