@@ -29,6 +29,7 @@ mod forwarded;
 mod fronts;
 mod fronts_intercepted;
 mod helper_look_ups;
+mod helper_rate;
 mod hotspot;
 mod idle;
 mod interface;
