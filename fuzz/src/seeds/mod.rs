@@ -305,6 +305,10 @@ fn session_frames() -> Vec<Frame> {
             max: 1 << 21,
         },
         Frame::MaxStreams(2000),
+        Frame::Chunk {
+            stream: StreamId(0),
+            end: 1 << 20,
+        },
         Frame::PathReport(PathReport {
             number: 1,
             subflow: SubflowId(2),

@@ -350,6 +350,10 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
                 change: number(choices),
                 treatment: treatment(choices),
             },
+            6 => Frame::Chunk {
+                stream: stream(choices),
+                end: number(choices),
+            },
             3 => Frame::Extension {
                 kind: FrameType(FrameType::EXTENSIONS.0 | choices.octet()),
                 body: vec![9; usize::from(choices.octet())].into(),

@@ -8,10 +8,10 @@ mod line;
 mod processes;
 mod soaker;
 
-#[cfg(feature = "measurements")]
-pub(crate) use account::Pair;
 pub use account::Use;
-pub(crate) use account::{Counters, are_fit};
+pub(crate) use account::are_fit;
+#[cfg(feature = "measurements")]
+pub(crate) use account::{Counters, Pair};
 pub(crate) use line::{Reader, Reading, serve};
 #[cfg(feature = "measurements")]
 pub(crate) use soaker::Soaker;
