@@ -1,4 +1,4 @@
-//! A link that its owner uses and lends, in virtual time: downloads of both over the same
+//! A link that its owner uses and lends, in virtual time: transfers of both over the same
 //! bottleneck. The relay is that of a helper: it reads at the rate of the ledger.
 
 #![allow(clippy::unwrap_used)] // of tests
@@ -23,33 +23,44 @@ enum Packet {
     Ping(Timestamp),
 }
 
-/// A connection from a server to the lender.
+/// A connection between a server and the lender.
 struct Flow {
     server: Socket,
     lender: Socket,
+    /// The lender sends.
+    is_upload: bool,
     read: u64,
 }
 
 impl Flow {
-    fn new() -> Self {
+    fn new(is_upload: bool) -> Self {
         let (server, lender) = Socket::pair(Config::default(), Config::default());
         Self {
             server,
             lender,
+            is_upload,
             read: 0,
         }
     }
 
-    /// Sends without end.
-    fn write(&mut self) {
-        let room = self.server.room();
-        self.server.write(&vec![1; room]);
+    fn ends(&mut self) -> (&mut Socket, &mut Socket) {
+        match self.is_upload {
+            true => (&mut self.lender, &mut self.server),
+            false => (&mut self.server, &mut self.lender),
+        }
+    }
+
+    fn write(&mut self, most: u64) -> u64 {
+        let (sender, _) = self.ends();
+        let room = sender.room().min(usize::try_from(most).unwrap());
+        sender.write(&vec![1; room]) as u64
     }
 
     fn read(&mut self, most: u64) -> u64 {
         let mut read = 0;
+        let (_, receiver) = self.ends();
         while read < most
-            && let Some(bytes) = self.lender.read((most - read) as usize)
+            && let Some(bytes) = receiver.read((most - read) as usize)
         {
             read += bytes.len() as u64;
         }
@@ -65,7 +76,7 @@ struct World {
     up: Link<Packet>,
     own: Flow,
     lent: Flow,
-    owner_downloads: bool,
+    owner_transfers: bool,
     owner_uploads: bool,
     ledger: LinkLedger,
     /// Whether the relay obeys the ledger.
@@ -96,13 +107,23 @@ impl World {
     }
 
     fn with_jitter(yields: bool, jitter: Duration) -> Self {
+        Self::over([link(20.0, jitter), link(5.0, jitter / 4)], false, yields)
+    }
+
+    /// The transfers are uploads.
+    fn uploading(yields: bool, jitter: Duration) -> Self {
+        let links = [50.0, 20.0].map(|mbps| link(mbps, jitter));
+        Self::over(links, true, yields)
+    }
+
+    fn over([down, up]: [Link<Packet>; 2], is_upload: bool, yields: bool) -> Self {
         Self {
             now: Timestamp::ZERO,
-            down: link(20.0, jitter),
-            up: link(5.0, jitter / 4),
-            own: Flow::new(),
-            lent: Flow::new(),
-            owner_downloads: false,
+            down,
+            up,
+            own: Flow::new(is_upload),
+            lent: Flow::new(is_upload),
+            owner_transfers: false,
             owner_uploads: false,
             ledger: LinkLedger::default(),
             yields,
@@ -156,11 +177,14 @@ impl World {
             self.next[2] = now + QUANTUM;
             self.relay();
         }
-        if self.owner_downloads {
-            self.own.write();
+        if self.owner_transfers {
+            self.own.write(u64::MAX);
         }
         self.own.read(u64::MAX);
-        self.lent.write();
+        match self.lent.is_upload {
+            true => self.lent.read(u64::MAX),
+            false => self.lent.write(u64::MAX),
+        };
         loop {
             self.transmit();
             if let Some(arrival) = self.down.poll(now) {
@@ -230,25 +254,32 @@ impl World {
         }
     }
 
-    /// The relay reads what it may.
+    /// The relay reads of a download what it may, and sends as much of an upload.
     fn relay(&mut self) {
-        let rate = self.ledger.lent_rate(Way::Down).filter(|_| self.yields);
-        let Some(rate) = rate else {
-            self.lent.read(u64::MAX);
-            return;
+        let is_upload = self.lent.is_upload;
+        let way = if is_upload { Way::Up } else { Way::Down };
+        let rate = self.ledger.lent_rate(way).filter(|_| self.yields);
+        let may = rate.map_or(u64::MAX, |rate| {
+            let quantum = rate.bytes_per_sec() * QUANTUM.as_secs_f64();
+            self.credit = (self.credit + quantum).min(quantum.max(3000.0) + quantum);
+            self.credit.max(0.0) as u64
+        });
+        let (ready, moved) = match is_upload {
+            true => (self.lent.lender.room() as u64, self.lent.write(may)),
+            false => (self.lent.lender.readable_bytes(), self.lent.read(may)),
         };
-        let quantum = rate.bytes_per_sec() * QUANTUM.as_secs_f64();
-        self.credit = (self.credit + quantum).min(quantum.max(3000.0) + quantum);
-        let may = self.credit.max(0.0) as u64;
-        let is_more = self.lent.lender.readable_bytes() > may;
-        self.held_back += u64::from(is_more);
-        self.credit -= self.lent.read(may) as f64;
+        self.held_back += u64::from(ready > may);
+        self.credit -= moved as f64;
         self.limit_window();
     }
 
     fn look(&mut self) {
-        self.passed[0].held_back = self.held_back;
         let fresh = std::mem::take(&mut self.is_fresh);
+        let way = usize::from(self.lent.is_upload);
+        self.passed[way].held_back = self.held_back;
+        if self.lent.is_upload {
+            self.round_trip = self.lent.lender.info().srtt;
+        }
         let round_trip = self.round_trip.filter(|_| fresh);
         let reading = Reading {
             down: self.passed[0],
@@ -313,7 +344,7 @@ fn an_own_download_has_95_percent() {
     for (yields, most) in [(false, 0.7), (true, 1.0)] {
         let mut world = World::new(yields);
         world.run(s(5));
-        world.owner_downloads = true;
+        world.owner_transfers = true;
         world.run(s(6));
         let (own, ..) = world.measure(s(20));
         assert!(own <= most * FULL, "{own}");
@@ -321,10 +352,28 @@ fn an_own_download_has_95_percent() {
             assert!(own >= 0.95 * FULL, "{own}");
         }
         // It is lent again soon.
-        world.owner_downloads = false;
+        world.owner_transfers = false;
         world.run(s(2));
         let (_, lent, _) = world.measure(s(10));
         assert!(lent >= 0.95 * FULL, "{lent}");
+    }
+}
+
+#[test]
+fn an_own_upload_has_95_percent() {
+    for (yields, most) in [(false, 0.7), (true, 1.0)] {
+        let mut world = World::uploading(yields, Duration::ZERO);
+        world.run(s(5));
+        let (_, lent, ping) = world.measure(s(10));
+        assert!(lent >= 0.97 * FULL, "{lent}");
+        assert_eq!(yields, ping <= IDLE + Duration::from_millis(50), "{ping:?}");
+        world.owner_transfers = true;
+        world.run(s(9));
+        let (own, ..) = world.measure(s(20));
+        assert!(own <= most * FULL, "{own}");
+        if yields {
+            assert!(own >= 0.95 * FULL, "{own}");
+        }
     }
 }
 
@@ -335,7 +384,7 @@ fn a_link_that_changes_is_followed() {
     for mbps in [5.0, 40.0, 20.0] {
         let change = LinkChange::rate(Rate::Constant(BitRate::from_mbps(mbps)));
         world.down.apply(world.now, &change);
-        world.run(s(5));
+        world.run(s(8));
         let (_, lent, ping) = world.measure(s(10));
         assert!(lent >= 0.95 * FULL * mbps / 20.0, "{lent} of {mbps}");
         assert!(ping <= IDLE + Duration::from_millis(20), "{ping:?}");
@@ -349,10 +398,18 @@ fn a_delay_that_varies_is_no_queue() {
     world.run(s(5));
     let (_, lent, _) = world.measure(s(30));
     assert!(lent >= 0.9 * FULL, "{lent}");
-    world.owner_downloads = true;
+    world.owner_transfers = true;
     world.run(s(6));
     let (own, ..) = world.measure(s(20));
     assert!(own >= 0.95 * FULL, "{own}");
+}
+
+#[test]
+fn so_it_is_for_uploads() {
+    let mut world = World::uploading(true, Duration::from_millis(20));
+    world.run(s(5));
+    let (_, lent, _) = world.measure(s(30));
+    assert!(lent >= 0.85 * FULL, "{lent}");
 }
 
 /// An own upload that fills the other direction's queue, and a route that becomes longer.

@@ -35,6 +35,11 @@ const QUEUE: Duration = Duration::from_millis(15);
 /// Round-trip time above the base up to which there is none.
 const NO_QUEUE: Duration = Duration::from_millis(8);
 
+/// Part of the capacity, in percent, by which less is lent while there is a queue, so that it
+/// drains. No window bounds the queue of an upload.
+const DRAINING_DOWN_PERCENT: u64 = 10;
+const DRAINING_UP_PERCENT: u64 = 20;
+
 /// Part of the capacity, in percent, from which on a direction's total explains a queue.
 const FULL_PERCENT: u64 = 90;
 
@@ -56,7 +61,7 @@ pub enum Way {
 }
 
 /// Ledger of one link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LinkLedger {
     down: Side,
     up: Side,
@@ -67,11 +72,23 @@ pub struct LinkLedger {
     last: Option<(Timestamp, Passed, Passed)>,
 }
 
+impl Default for LinkLedger {
+    fn default() -> Self {
+        Self {
+            down: Side::received(),
+            up: Side::default(),
+            bases: BTreeMap::new(),
+            elsewhere: Duration::ZERO,
+            last: None,
+        }
+    }
+}
+
 impl LinkLedger {
     /// The link's state now, every [`READ_EVERY`] while relays carry bytes.
     ///
-    /// A direction whose total falls while the queue stays had none: the queue is in the other
-    /// direction, or the route has become longer. The round-trip times of then become the bases.
+    /// A queue that does not drain although less is carried is none: it is in the other direction,
+    /// the route has become longer, or round trips vary. Those of then become the bases.
     pub fn handle_reading(&mut self, now: Timestamp, reading: &Reading) {
         let queue = self.queue(&reading.round_trips);
         let before = self.last.replace((now, reading.down, reading.up));
@@ -93,17 +110,15 @@ impl LinkLedger {
         };
         self.elsewhere = queue.filter(|_| is_full && !is_down).unwrap_or_default();
         let is_empty = is_full || queue.is_some_and(|queue| queue <= NO_QUEUE);
-        let signs = |is_full, is_busier| Signs {
-            is_full,
+        let is_down_busier = down.all >= up.all;
+        let signs = |is_here: bool, is_busier| Signs {
+            queue: queue.filter(|_| is_full && is_here),
             is_empty,
             is_busier,
         };
-        let is_down_busier = down.all >= up.all;
         let doubts = [
-            self.down
-                .handle_load(down, signs(is_full && is_down, is_down_busier)),
-            self.up
-                .handle_load(up, signs(is_full && !is_down, !is_down_busier)),
+            self.down.handle_load(down, signs(is_down, is_down_busier)),
+            self.up.handle_load(up, signs(!is_down, !is_down_busier)),
         ];
         if doubts.contains(&true) {
             self.bases.extend(reading.round_trips.iter().copied());
@@ -133,7 +148,11 @@ impl LinkLedger {
     /// Rate of payload that all relays together may have; `None`: no limit, since the capacity is
     /// not known.
     pub fn lent_rate(&self, way: Way) -> Option<BitRate> {
-        self.side(way).lent_rate()
+        let draining_percent = match way {
+            Way::Down => DRAINING_DOWN_PERCENT,
+            Way::Up => DRAINING_UP_PERCENT,
+        };
+        self.side(way).lent_rate(draining_percent)
     }
 
     /// Capacity of the link, once it has been filled.
@@ -150,7 +169,7 @@ impl LinkLedger {
     /// lent rate, without a queue. `None`: no limit.
     pub fn window_bytes(&self, relay: u64, part: f64) -> Option<u64> {
         let base = self.bases.get(&relay)?;
-        let rate = self.down.lent_rate()?;
+        let rate = self.lent_rate(Way::Down)?;
         let rate = BitRate::from_bytes_per_sec(rate.bytes_per_sec() * part.clamp(0.0, 1.0));
         let window = rate.bytes_in(*base + self.elsewhere + WINDOW_SLACK);
         Some(window.max(LEAST_WINDOW_BYTES))

@@ -12,13 +12,14 @@ use super::reading::Passed;
 /// part.
 const PAYLOAD_PERCENT: u64 = 95;
 
-/// Growth of the capacity in percent in the first interval without a queue in which relays were
-/// held back, and in the last of several: it doubles. The first ones exceed the capacity by less
-/// than the lent part is below it; the last one makes a queue of 16 ms, once.
-const GROWTH_PERCENT: std::ops::RangeInclusive<u64> = 1..=8;
+/// Growth of the capacity, in percent, in an interval without a queue in which relays were held
+/// back: 1 % at first, and twice as much after every three in a row. What exceeds the capacity is
+/// little while that is near, and a link that has become faster is followed soon.
+const MAX_GROWTH_PERCENT: u64 = 8;
+const DOUBLED_AFTER: u32 = 3;
 
-/// The same of the last one beside own traffic of some size, from which it may take.
-const GROWTH_BESIDE_PERCENT: u64 = 2;
+/// The same beside own traffic of some size, from which the growth may take.
+const MAX_GROWTH_BESIDE_PERCENT: u64 = 2;
 
 /// Part of the total, in percent, from which on own traffic has some size.
 const BESIDE_PERCENT: u64 = 5;
@@ -33,11 +34,15 @@ const COUNTED_PERCENT: u64 = 4;
 /// while the queue stays, has none.
 const DOUBT_PERCENT: u64 = 70;
 
-/// Intervals that a queue has to drain before it is doubted: more than it takes to lower the
-/// capacity to a quarter.
-const DRAINING: u32 = 10;
+/// Intervals in which a queue is not doubted: more than it takes to lower the capacity to a
+/// quarter.
+const LOWERING: u32 = 10;
 
-/// Intervals with a queue before the capacity is lowered: one may be a gap of the sender.
+/// Delay that drains in an interval, and intervals after which what is left of a queue is none.
+const DRAINED: Duration = Duration::from_millis(20);
+const AFTER_DRAINING: u32 = 3;
+
+/// Intervals in a row with a queue before the capacity is lowered. One may be a gap of the sender.
 const CERTAIN: u32 = 2;
 
 /// Part of the capacity to which it is lowered in an interval, in percent, at most.
@@ -82,8 +87,8 @@ impl Load {
 /// What is known of a direction in an interval besides its rates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signs {
-    /// There is a queue in this direction.
-    pub is_full: bool,
+    /// Delay of the queue, if there is one in this direction.
+    pub queue: Option<Duration>,
     /// There is none, or it is in the other direction.
     pub is_empty: bool,
     /// More passes than in the other direction, which may only acknowledge it.
@@ -93,9 +98,20 @@ pub(super) struct Signs {
 /// A queue that stays for several intervals.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
-    /// The total when it came.
+    /// The total and the delay when it came.
     all: BitRate,
+    queue: Duration,
     intervals: u32,
+}
+
+impl Standing {
+    /// Intervals in which it drains.
+    fn draining(self) -> u32 {
+        let intervals = self.queue.as_millis() / DRAINED.as_millis();
+        u32::try_from(intervals)
+            .unwrap_or(u32::MAX)
+            .saturating_add(AFTER_DRAINING)
+    }
 }
 
 /// One direction of a link.
@@ -108,9 +124,13 @@ struct Standing {
 #[derive(Debug, Default)]
 pub(super) struct Side {
     capacity: Option<BitRate>,
+    /// Relays that are held back have received more than they may forward, so that the link does
+    /// not limit them. Those that send may fill a queue meanwhile.
+    is_received: bool,
     /// The direction has been full at this capacity.
     is_certain: bool,
-    growth_percent: u64,
+    /// Intervals in a row in which it has grown.
+    grown: u32,
     standing: Option<Standing>,
     last: Option<Load>,
     /// Own traffic, as far as it counts.
@@ -118,6 +138,14 @@ pub(super) struct Side {
 }
 
 impl Side {
+    /// The direction in which relays receive.
+    pub(super) fn received() -> Self {
+        Self {
+            is_received: true,
+            ..Self::default()
+        }
+    }
+
     /// Part of the capacity that was used, in percent; 0 if the capacity is unknown.
     pub(super) fn use_percent(&self, load: Load) -> u64 {
         let capacity = self.capacity.map_or(0, BitRate::bps);
@@ -131,9 +159,9 @@ impl Side {
     /// The rates of an interval. Returns whether the queue is doubted.
     pub(super) fn handle_load(&mut self, load: Load, signs: Signs) -> bool {
         let before = self.last.replace(load);
-        let is_doubted = match signs.is_full {
-            true => self.handle_queue(load.all),
-            false => {
+        let is_doubted = match signs.queue {
+            Some(queue) => self.handle_queue(load, queue),
+            None => {
                 self.handle_no_queue(load, before, signs);
                 false
             }
@@ -154,44 +182,62 @@ impl Side {
         let capacity = self
             .capacity
             .map_or(load.all, |capacity| capacity.max(load.all));
-        let has_taken = self.growth_percent > 0 && before.is_some_and(|b| load.takes_of(b));
-        let growth = match (signs.is_empty && load.is_held_back, load.is_beside_own()) {
-            (false, _) => 0,
-            (true, false) => *GROWTH_PERCENT.end(),
-            (true, true) => GROWTH_BESIDE_PERCENT,
+        let has_taken = self.grown > 0 && before.is_some_and(|b| load.takes_of(b));
+        let most = match load.is_beside_own() {
+            false => MAX_GROWTH_PERCENT,
+            true => MAX_GROWTH_BESIDE_PERCENT,
         };
-        if has_taken {
-            self.growth_percent = 0;
-            self.capacity = Some(lowered(capacity, load.all));
-        } else if growth > 0 {
-            let doubled = (self.growth_percent * 2).max(*GROWTH_PERCENT.start());
-            self.growth_percent = doubled.min(growth);
-            self.capacity = Some(percent(capacity, 100 + self.growth_percent));
-        } else {
-            self.growth_percent = 0;
-            self.capacity = Some(capacity);
-        }
+        let is_held_back = signs.is_empty && load.is_held_back;
+        self.capacity = Some(match is_held_back {
+            _ if has_taken => lowered(capacity, load.all),
+            true => percent(capacity, 100 + growth_percent(self.grown).min(most)),
+            false => capacity,
+        });
+        self.grown = match is_held_back && !has_taken {
+            true => self.grown.saturating_add(1),
+            false => 0,
+        };
     }
 
-    fn handle_queue(&mut self, all: BitRate) -> bool {
-        self.growth_percent = 0;
-        let standing = self.standing.get_or_insert(Standing { all, intervals: 0 });
+    fn handle_queue(&mut self, load: Load, queue: Duration) -> bool {
+        self.grown = 0;
+        let begin = Standing {
+            all: load.all,
+            queue,
+            intervals: 0,
+        };
+        let standing = self.standing.get_or_insert(begin);
         standing.intervals += 1;
-        if standing.intervals > DRAINING && all < percent(standing.all, DOUBT_PERCENT) {
-            self.capacity = Some(standing.all);
+        // Less is carried since relays are held back, not since the link carries less.
+        let is_limited_here =
+            self.is_received && load.is_held_back && load.own.bps() <= load.all.bps() / 2;
+        let is_doubted = match is_limited_here {
+            true => standing.intervals > standing.draining(),
+            false => {
+                let less = percent(standing.all, DOUBT_PERCENT);
+                standing.intervals > LOWERING && load.all < less
+            }
+        };
+        if is_doubted {
+            self.capacity = self.capacity.max(Some(standing.all));
             self.standing = None;
-            return true;
-        }
-        if standing.intervals >= CERTAIN {
+        } else if !is_limited_here && standing.intervals >= CERTAIN {
             self.is_certain = true;
-            self.capacity = Some(self.capacity.map_or(all, |capacity| lowered(capacity, all)));
+            let lower = |capacity| lowered(capacity, load.all);
+            self.capacity = Some(self.capacity.map_or(load.all, lower));
         }
-        false
+        is_doubted
     }
 
-    pub(super) fn lent_rate(&self) -> Option<BitRate> {
+    /// The rate of payload that is lent; less by `draining_percent` of the capacity at most while
+    /// there is a queue.
+    pub(super) fn lent_rate(&self, draining_percent: u64) -> Option<BitRate> {
         let lent = lent_rate(self.capacity, self.counted)?;
-        Some(percent(lent, PAYLOAD_PERCENT))
+        let part = match self.standing {
+            Some(_) => PAYLOAD_PERCENT - draining_percent,
+            None => PAYLOAD_PERCENT,
+        };
+        Some(percent(lent, part))
     }
 
     pub(super) fn capacity(&self) -> Option<BitRate> {
@@ -201,6 +247,11 @@ impl Side {
     pub(super) fn own(&self) -> BitRate {
         self.last.map_or(BitRate::ZERO, |load| load.own)
     }
+}
+
+/// Growth after so many intervals in a row.
+fn growth_percent(grown: u32) -> u64 {
+    1 << (grown / DOUBLED_AFTER).min(8)
 }
 
 /// A capacity that turns out to be the total of an interval, or a higher one than was known.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mpbond_manager::ledger::{LinkLedger, Passed, Reading, Way};
 use mpbond_net::relay::{LentRate, RelayHandle};
 use mpbond_net::tcp::TcpInfo;
-use mpbond_units::Timestamp;
+use mpbond_units::{BitRate, Timestamp};
 use tracing::debug;
 
 use crate::addresses::interface_of;
@@ -56,6 +56,8 @@ pub(super) struct LentLink {
 /// The link over which a relay runs.
 pub(super) struct OverLink {
     pub(super) link: Rc<LentLink>,
+    /// Whether the relay obeys the rates; the few urgent bytes of an express do not wait.
+    obeys: bool,
     /// The pipe uses the same interface.
     pipe_too: bool,
     header_bytes: u64,
@@ -69,6 +71,13 @@ struct Counts {
     up: u64,
     segments: u64,
     acked: u64,
+}
+
+impl OverLink {
+    /// The rates for the relay.
+    pub(super) fn rates(&self) -> Option<Arc<LentRate>> {
+        self.obeys.then(|| Arc::clone(&self.link.rate))
+    }
 }
 
 impl Counts {
@@ -127,7 +136,7 @@ impl LentLink {
             let counts = Counts::of(over, &stats.hs, stats.pipe.as_ref());
             let (bytes, times) = self.count(number, counts, &stats.hs);
             round_trips.extend(times);
-            if bytes > 0 {
+            if bytes > 0 && over.obeys {
                 busy.push((number, handle, bytes));
             }
         }
@@ -153,6 +162,12 @@ impl LentLink {
         self.rate.up.set_rate(ledger.lent_rate(Way::Up));
         for &(number, handle, bytes) in &busy {
             let part = (bytes as f64 / moved as f64).max(1.0 / busy.len() as f64);
+            let sent = ledger
+                .lent_rate(Way::Up)
+                .map(|rate| BitRate::from_bytes_per_sec(rate.bytes_per_sec() * part));
+            if let Err(error) = handle.limit_sending(sent) {
+                debug!(%error, "a relay is not paced");
+            }
             if let Some(window) = ledger.window_bytes(number_as_receiver(number), part)
                 && let Err(error) = handle.limit_window(window)
             {
@@ -194,6 +209,7 @@ impl Lending {
         &self,
         hs: IpAddr,
         pipe: Option<IpAddr>,
+        obeys: bool,
         begin: impl FnOnce(Rc<LentLink>),
     ) -> Option<OverLink> {
         if hs.is_loopback() {
@@ -210,6 +226,7 @@ impl Lending {
         });
         Some(OverLink {
             link: Rc::clone(link),
+            obeys,
             pipe_too,
             header_bytes: header_bytes(hs),
         })

@@ -17,12 +17,17 @@ const QUIET_READINGS: u32 = 5;
 
 impl Helper {
     /// The link over which a relay's HS-Path runs, from this address; the pipe's is the other one.
-    pub(super) fn link_of(self: &Rc<Self>, hs: IpAddr, pipe: Option<IpAddr>) -> Option<OverLink> {
+    pub(super) fn link_of(
+        self: &Rc<Self>,
+        hs: IpAddr,
+        pipe: Option<IpAddr>,
+        obeys: bool,
+    ) -> Option<OverLink> {
         let helper = Rc::clone(self);
         let begin = |link| {
             crate::task::spawn_local(helper.lend(link));
         };
-        self.lending.link_of(hs, pipe, begin)
+        self.lending.link_of(hs, pipe, obeys, begin)
     }
 
     /// Keeps the ledger of a link while its relays carry bytes.

@@ -7,6 +7,7 @@ use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
 use tracing::{debug, info, warn};
 
 use super::budget::MonthlyBudget;
+use super::lending::OverLink;
 use super::promise::{Event, Kind, Promised};
 use super::state::{Active, Helper, add_relayed};
 use crate::rate_limited_log::Line;
@@ -64,13 +65,11 @@ impl Helper {
         }
         self.reached.borrow_mut().worked(proxy);
         let pipe_local = pipe.tcp().and_then(|tcp| Some(tcp.local_addr().ok()?.ip()));
-        let over = hs_local.and_then(|hs| self.link_of(hs, pipe_local));
-        // The few urgent bytes of an express do not wait.
-        let obeys = over.as_ref().filter(|_| !express);
+        let over = hs_local.and_then(|hs| self.link_of(hs, pipe_local, !express));
         let options = RelayOptions {
             bound_bytes: self.config().buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
-            lent: obeys.map(|over| over.link.rate.clone()),
+            lent: over.as_ref().and_then(OverLink::rates),
             ..RelayOptions::default()
         };
         let relay = match Relay::new(pipe, hs, options) {

@@ -1,5 +1,5 @@
 //! Own traffic of a helper beside what it lends, over a link of a known rate in namespaces of the
-//! test's own: a download of the helper's own, and its round trips.
+//! test's own: a download or an upload of the helper's own, and its round trips.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -60,6 +60,32 @@ fn server(address: &str) -> SocketAddr {
     address
 }
 
+/// Takes all that comes, and counts it.
+fn sink() -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let (address, came) = (listener.local_addr().unwrap(), Arc::<AtomicU64>::default());
+    let count = came.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut block) = (stream.unwrap(), vec![0; 1 << 16]);
+            let count = count.clone();
+            thread::spawn(move || {
+                while let Ok(n) = stream.read(&mut block)
+                    && n > 0
+                {
+                    count.fetch_add(n as u64, Relaxed);
+                }
+            });
+        }
+    });
+    (address, came)
+}
+
+/// Sends without end.
+fn send(mut to: TcpStream) {
+    thread::spawn(move || while to.write_all(&[7; 1 << 14]).is_ok() {});
+}
+
 /// Reads what comes until it is dropped.
 struct OwnDownload {
     came: Arc<AtomicU64>,
@@ -110,6 +136,49 @@ fn round_trip(echo: &mut TcpStream) -> Duration {
     echo.write_all(&[1]).unwrap();
     echo.read_exact(&mut [0]).unwrap();
     begun.elapsed()
+}
+
+#[test]
+fn an_own_upload_goes_before_lent() {
+    if has_tbf() {
+        play("-Urnm", "lending::of_an_upload");
+    }
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn of_an_upload() {
+    if !is_called_for() {
+        return;
+    }
+    let apart = Apart::with_helper();
+    let limit = |interface, mbps| {
+        format!(
+            "ip link set {interface} gso_max_segs 1; \
+             tc qdisc add dev {interface} root tbf rate {mbps}mbit burst 8kb latency 200ms"
+        )
+    };
+    apart.run_there(&limit("near0", 0.5));
+    apart.helper_runs(&format!("sh -ec \"{}\"", limit("hs1", LINK_MBPS)));
+    let bond = &apart.bond;
+    let _proxy = bond.start("proxy");
+    let _helper = apart.start_helper();
+    let _primary = apart.start_primary();
+    bond.joined(2);
+    let ((own, own_came), (lent, lent_came)) = (sink(), sink());
+    send(bond.connect(([127, 0, 0, 1], lent.port()).into()).unwrap());
+    thread::sleep(Duration::from_secs(2));
+    let second = || thread::sleep(Duration::from_secs(1));
+    let lent_mbps = rate(|| lent_came.load(Relaxed), Duration::from_secs(3), second);
+    eprintln!("figure: idle: lent {lent_mbps:.2} Mbit/s");
+    assert!(lent_mbps >= 0.95 * PAYLOAD_MBPS, "{lent_mbps} are lent");
+    let own = ([10, 7, 0, 1], own.port()).into();
+    send(connect_from(apart.helper_pid(), own).unwrap());
+    thread::sleep(Duration::from_secs(6));
+    let own_mbps = rate(|| own_came.load(Relaxed), Duration::from_secs(4), second);
+    eprintln!("figure: own upload: {own_mbps:.2} Mbit/s");
+    eprintln!("{:?}", bond.status("helper").unwrap().lent);
+    assert!(own_mbps >= 0.95 * PAYLOAD_MBPS, "{own_mbps} Mbit/s own");
 }
 
 #[test]

@@ -227,6 +227,20 @@ impl RelayHandle {
         tcp::set_window_clamp(&sockets.hs, bytes)
     }
 
+    /// Limits the rate at which this helper sends to the proxy, of what the relay has read before a
+    /// limit was set, too; `None`: no limit. No effect when the relay has ended.
+    ///
+    /// # Errors
+    /// The kernel does not take the limit.
+    pub fn limit_sending(&self, rate: Option<BitRate>) -> io::Result<()> {
+        let Some(sockets) = self.sockets.upgrade() else {
+            return Ok(());
+        };
+        let bytes = rate.map_or(u64::MAX, |rate| rate.bps() / 8);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        tcp::set_max_pacing_rate(&sockets.hs, bytes)
+    }
+
     /// Waits for the first byte after an idle period, so that reporting can pause meanwhile. A byte
     /// that passed before the call completes it at once.
     pub async fn woken(&self) {

@@ -396,6 +396,7 @@ async fn read_at_a_rate(kind: Kind, down: bool) {
         ..RelayOptions::default()
     };
     let w = world_over(kind, options).await;
+    w.handle.limit_sending(Some(rate)).unwrap();
     // The buffer is halved at most.
     for _ in 0..8 {
         w.handle.limit_window(32 << 10).unwrap();
@@ -422,6 +423,7 @@ async fn read_at_a_rate(kind: Kind, down: bool) {
     assert!(pace.held_back() > 10, "{}", pace.held_back());
     // It waits for its turn at a low rate, and then goes on without a limit.
     pace.set_rate(None);
+    w.handle.limit_sending(None).unwrap();
     let begun = Instant::now();
     while got < whole * 20 {
         got += from.read(&mut buf).await.unwrap() as u64;
