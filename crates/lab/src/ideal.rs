@@ -7,7 +7,7 @@ use mpbond_sim::link::{RFCOMM_RATE, RateSpec};
 use mpbond_units::BitRate;
 
 use crate::error::{Error, Result};
-use crate::experiment::{Direction, Experiment, Link, Role, Scheme, Workload};
+use crate::experiment::{Direction, Experiment, Link, Scheme, Workload};
 
 /// The least time that `bytes` of `workload` need on the links that `scheme` uses. The client's
 /// host and the wire to the origin count as infinitely fast.
@@ -34,19 +34,16 @@ pub(crate) fn ideal_time(
     }
     for helper in e.helpers().take(scheme.devices - 1) {
         let name = helper.name.get_ref();
-        let pipe = e
-            .links_between(Role::Primary, Role::Helper)
-            .filter(|l| l.to.get_ref() == name);
-        let up = e
-            .links_between(Role::Helper, Role::Proxy)
-            .filter(|l| l.from.get_ref() == name);
-        topology.paths.push(Path {
-            name: name.clone(),
-            hops: pipe
-                .chain(up)
-                .map(|link| hop(e, workload, link, Some(name)))
-                .collect::<Result<_>>()?,
-        });
+        // Several pipes share the helper's own link. As a path for each it is a bound all the same.
+        for pipe in e.pipes_of(name) {
+            let hops = std::iter::once(pipe).chain(e.uplink_of(name));
+            topology.paths.push(Path {
+                name: name.clone(),
+                hops: hops
+                    .map(|link| hop(e, workload, link, Some(name)))
+                    .collect::<Result<_>>()?,
+            });
+        }
     }
     let transfer = Transfer {
         bytes,

@@ -43,24 +43,33 @@ impl PathText {
 
 /// Addresses of a pipe.
 pub(super) struct PipeText {
+    /// Name of its link.
+    link: String,
     /// Where the helper listens.
     listen: String,
     /// Where the primary connects.
     address: String,
 }
 
+/// A helper as a primary knows it: its name, its pipes and its id.
+pub(super) type Peer<'a> = (&'a str, Vec<PipeText>, String);
+
 impl PipeText {
     /// The pipe of a helper over this link.
     pub fn of(setup: &Setup, helper: &str, link: &Link) -> Option<Self> {
+        let name = link.name.get_ref();
         if link.bluetooth.is_none() {
-            return setup
-                .network
-                .address(helper, link.name.get_ref())
-                .map(Self::at);
+            let address = setup.network.address(helper, name);
+            let pipe = Self::at(address?);
+            return Some(Self {
+                link: name.clone(),
+                ..pipe
+            });
         }
         let [near, far] = bluetooth_sockets(setup.scratch, link);
         Some(Self {
-            listen: format!("[\"127.0.0.1:{HELPER_PORT}\", {}]", unix(&far)),
+            link: name.clone(),
+            listen: unix(&far),
             address: unix(&near),
         })
     }
@@ -69,10 +78,25 @@ impl PipeText {
     pub fn at(helper: Ipv4Addr) -> Self {
         let address = quoted(format_args!("{helper}:{HELPER_PORT}"));
         Self {
+            link: String::new(),
             listen: address.clone(),
             address,
         }
     }
+}
+
+/// Where a helper with these pipes listens. It has one address of TCP.
+fn listen(pipes: &[PipeText]) -> String {
+    let is_unix = |pipe: &&PipeText| pipe.listen.starts_with("\"unix:");
+    let (unix, tcp): (Vec<&PipeText>, Vec<_>) = pipes.iter().partition(is_unix);
+    let tcp = match tcp[..] {
+        [] => quoted(format_args!("127.0.0.1:{HELPER_PORT}")),
+        [one] => one.listen.clone(),
+        _ => quoted(format_args!("0.0.0.0:{HELPER_PORT}")),
+    };
+    let unix = unix.into_iter().map(|pipe| pipe.listen.clone());
+    let all: Vec<String> = std::iter::once(tcp).chain(unix).collect();
+    format!("[{}]", all.join(", "))
 }
 
 fn unix(path: &Path) -> String {
@@ -135,7 +159,7 @@ pub(super) fn proxy_config(
 pub(super) fn helper_config(
     setup: &Setup,
     at: &Instance,
-    pipe: &PipeText,
+    pipes: &[PipeText],
     primary_id: &str,
     proxy: Ipv4Addr,
 ) -> String {
@@ -145,7 +169,7 @@ pub(super) fn helper_config(
          trust = [{}]\n\
          proxies = [\"{proxy}:{PROXY_PORT}\"]\n",
         quoted(at.host),
-        pipe.listen,
+        listen(pipes),
         common(setup, at),
         quoted(primary_id),
     )
@@ -173,7 +197,7 @@ pub(super) fn primary_config(
     scheme: &Scheme,
     at: &Instance,
     (proxy, proxy_id): (Ipv4Addr, &str),
-    (paths, helpers): (&[PathText], &[(&str, PipeText, String)]),
+    (paths, helpers): (&[PathText], &[Peer<'_>]),
     policy: Option<&Path>,
 ) -> String {
     let policy = policy.map(|file| format!("policy = {}\n", quoted(file.display())));
@@ -203,14 +227,21 @@ pub(super) fn primary_config(
         let (name, value) = (quoted(&path.name), quoted(value));
         let _ = writeln!(text, "[[path]]\nname = {name}\n{key} = {value}");
     }
-    for (name, pipe, id) in helpers {
-        let _ = writeln!(
-            text,
-            "[[helper]]\nname = {}\naddress = {}\nid = {}",
-            quoted(name),
-            pipe.address,
-            quoted(id)
-        );
+    for (name, pipes, id) in helpers {
+        let (name, id) = (quoted(name), quoted(id));
+        let _ = writeln!(text, "[[helper]]\nname = {name}\nid = {id}");
+        if let [pipe] = &pipes[..] {
+            let _ = writeln!(text, "address = {}", pipe.address);
+            continue;
+        }
+        let _ = writeln!(text, "pipes = {}", quoted(name_of(scheme.pipes)));
+        for pipe in pipes {
+            let (link, address) = (quoted(&pipe.link), &pipe.address);
+            let _ = writeln!(text, "[[helper.pipe]]\nname = {link}\naddress = {address}");
+            if !address.starts_with("\"unix:") {
+                let _ = writeln!(text, "interface = {link}");
+            }
+        }
     }
     text.push_str(&match scheme.interception {
         Interception::None => String::new(),

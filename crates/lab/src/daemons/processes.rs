@@ -14,7 +14,7 @@ use super::setup::{Instance, Setup, identity_file, socket};
 use super::status::Status;
 use crate::client::Way;
 use crate::error::{Doing, Error, Result};
-use crate::experiment::{Experiment, Role, Scheme};
+use crate::experiment::{Experiment, Pipes, Role, Scheme};
 use crate::isolate;
 use crate::tether::Tether;
 use nix::sys::signal::{Signal, kill};
@@ -94,7 +94,11 @@ impl Daemons {
             .map(|h| h.name.get_ref().as_str())
             .collect();
         let mut paths: Vec<PathText> = scheme.direct_links(e).map(PathText::of).collect();
-        let subflows = paths.len() + helpers.len();
+        let regular = |name: &&str| match scheme.pipes {
+            Pipes::All => e.pipes_of(name).count(),
+            Pipes::Best => 1,
+        };
+        let subflows = paths.len() + helpers.iter().map(regular).sum::<usize>();
 
         let primary_id = identity(setup, primary.name.get_ref())?;
         let proxy_id = identity(setup, proxy.name.get_ref())?;
@@ -119,19 +123,19 @@ impl Daemons {
                 continue;
             }
             let id = identity(setup, name)?;
-            let pipe = e.pipe_of(name);
-            let pipe = pipe.and_then(|link| PipeText::of(setup, name, link));
-            let pipe = pipe.ok_or_else(|| Error::run(format!("helper {name} has no pipe")))?;
+            let links = e.pipes_of(name);
+            let pipes: Option<Vec<_>> = links.map(|l| PipeText::of(setup, name, l)).collect();
+            let pipes = pipes.ok_or_else(|| Error::run(format!("helper {name} has no pipe")))?;
             let at = Instance::first(name);
-            let text = config::helper_config(setup, &at, &pipe, &primary_id, proxy_address);
+            let text = config::helper_config(setup, &at, &pipes, &primary_id, proxy_address);
             daemons.launch(setup, Role::Helper, &at, 0, &text)?;
-            peers.push((name, pipe, id));
+            peers.push((name, pipes, id));
         }
         let proxy = (proxy_address, proxy_id.as_str());
         let at = Instance::first(primary.name.get_ref());
         if let Some(second) = &second {
             let at = Instance::second(primary.name.get_ref());
-            let listen = PipeText::at(second.helper_address);
+            let listen = [PipeText::at(second.helper_address)];
             let text = config::helper_config(setup, &at, &listen, &second.id, proxy_address);
             daemons.launch(setup, Role::Helper, &at, 0, &text)?;
         }
@@ -152,7 +156,8 @@ impl Daemons {
             let at = Instance::second(&second.host);
             let paths = [second.path];
             let name = primary.name.get_ref().as_str();
-            let peers = [(name, PipeText::at(second.helper_address), primary_id)];
+            let pipe = PipeText::at(second.helper_address);
+            let peers = [(name, vec![pipe], primary_id)];
             let links = (&paths[..], &peers[..]);
             let text = config::primary_config(setup, scheme, &at, proxy, links, None);
             daemons.launch(setup, Role::Primary, &at, 2, &text)?;

@@ -146,10 +146,15 @@ impl Experiment {
         self.links_between(Role::Primary, Role::Proxy)
     }
 
-    /// The link between the primary and `helper`.
+    /// The link between the primary and `helper`; of several ones, the first.
     pub(crate) fn pipe_of(&self, helper: &str) -> Option<&Link> {
+        self.pipes_of(helper).next()
+    }
+
+    /// The links between the primary and `helper`, in the order of the file.
+    pub(crate) fn pipes_of(&self, helper: &str) -> impl Iterator<Item = &Link> {
         self.links_between(Role::Primary, Role::Helper)
-            .find(|l| l.to.get_ref() == helper)
+            .filter(move |l| l.to.get_ref() == helper)
     }
 
     /// The HS-Path: the link between `helper` and the proxy.

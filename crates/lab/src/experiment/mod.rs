@@ -68,7 +68,7 @@ pub use link::{BluetoothSpec, Change, Duplex, Link, MediumSpec};
 pub use page::page_objects;
 pub use paper::{PaperFigure, Published};
 pub(crate) use recording::read_recording;
-pub use scheme::{Carrier, HandOver, Scheme, Start};
+pub use scheme::{Carrier, HandOver, Pipes, Scheme, Start};
 pub(crate) use scope::{Scope, leave_out};
 pub use setting::{LinkSetting, Setting};
 pub(crate) use terms::name_of;

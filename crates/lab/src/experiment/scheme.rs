@@ -60,6 +60,9 @@ pub struct Scheme {
     /// pipe to the proxy.
     #[serde(default = "yes")]
     pub split: bool,
+    /// Use of the pipes to a helper that has several: links from the primary.
+    #[serde(default)]
+    pub pipes: Pipes,
     /// Dual mode (MPBond section 4.4.1): the user of the first helper runs the same workload at the
     /// same time, with pauses of its own. With `mpbond` each device is the other one's helper, with
     /// `single` each user has the own link only. Results are those of the primary's user, except
@@ -125,6 +128,17 @@ pub enum HandOver {
     /// download chunks [...] and return them to the primary device" (MPBond section 6.1). The
     /// HS-Path is idle during the hand-over.
     WholeChunk,
+}
+
+/// Use of the pipes to a helper that has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pipes {
+    /// All at the same time.
+    #[default]
+    All,
+    /// The best one, while the others stand by; the first one of the file is the cheapest.
+    Best,
 }
 
 /// State of a session at the start of a transfer.

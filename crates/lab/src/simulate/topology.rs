@@ -171,6 +171,10 @@ impl<'e> Builder<'e> {
             let (Some(pipe), Some(up)) = (e.pipe_of(helper), e.uplink_of(helper)) else {
                 continue;
             };
+            if e.pipes_of(helper).count() > 1 {
+                let why = format!("helper {helper} has several pipes, which are not simulated");
+                return Err(Error::run(why));
+            }
             let at = used.len();
             used.extend([pipe, up]);
             routes.push(if scheme.split {

@@ -11,7 +11,11 @@ use crate::error::Result;
 use crate::experiment::file::Experiment;
 use crate::experiment::link::{Link, bluetooth_radio};
 use crate::experiment::place::Place;
+use crate::experiment::scheme::{Carrier, Scheme};
 use crate::experiment::terms::Role;
+
+/// Maximum number of pipes to a helper, as in a primary's configuration.
+const MAX_PIPES: usize = 4;
 
 /// Longest holding time of frame aggregation.
 const MAX_HOLD: Duration = Duration::from_secs(1);
@@ -214,15 +218,33 @@ pub(super) fn links(e: &Experiment, place: &Place) -> Result<()> {
     }
     for helper in e.helpers() {
         let name = helper.name.get_ref();
-        let pipes = e.links_between(Role::Primary, Role::Helper);
+        let pipes = e.pipes_of(name).count();
         let ups = e.links_between(Role::Helper, Role::Proxy);
-        if pipes.filter(|l| l.to.get_ref() == name).count() != 1
-            || ups.filter(|l| l.from.get_ref() == name).count() != 1
-        {
+        if pipes == 0 || ups.filter(|l| l.from.get_ref() == name).count() != 1 {
             return Err(place.at(
                 &helper.name,
-                format!("helper \"{name}\" needs one link from the primary and one to the proxy"),
+                format!(
+                    "helper \"{name}\" needs a link from the primary, and one link to the proxy"
+                ),
             ));
+        }
+        if pipes > MAX_PIPES {
+            let message = format!("helper \"{name}\": at most {MAX_PIPES} links from the primary");
+            return Err(place.at(&helper.name, message));
+        }
+        let takes_several = |s: &Scheme| match s.scheme {
+            Carrier::Mpbond => s.split && !s.dual,
+            _ => s.devices == 1,
+        };
+        if pipes > 1
+            && let Some(scheme) = e.schemes.iter().find(|s| !takes_several(s))
+        {
+            let message = format!(
+                "scheme \"{}\": of helpers with several links from the primary, such as \
+                 \"{name}\", only `mpbond` with `split` and without `dual` makes use",
+                scheme.name.get_ref()
+            );
+            return Err(place.at(&scheme.name, message));
         }
     }
     Ok(())
@@ -255,4 +277,38 @@ pub(super) fn changes(e: &Experiment, place: &Place) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::Pipes;
+    use crate::experiment::file::Experiment;
+    use crate::experiment::tests::GOOD;
+
+    #[test]
+    fn a_helper_may_have_several_pipes_where_schemes_can_use_them() {
+        let pipe = |n: usize| {
+            format!("[[link]]\nname = \"pipe{n}\"\nfrom = \"primary\"\nto = \"phone\"\n[[scheme]]")
+        };
+        let with = |more: &str, scheme: &str| {
+            let text = GOOD.replacen("[[scheme]]", more, 1);
+            let text = text.replace("devices = 2\n", &format!("devices = 2\n{scheme}\n"));
+            Experiment::parse("t.toml", &text)
+        };
+        let e = with(&pipe(2), "pipes = \"best\"").unwrap();
+        let names: Vec<_> = e
+            .pipes_of("phone")
+            .map(|link| link.name.get_ref())
+            .collect();
+        assert_eq!(names, ["pipe", "pipe2"]);
+        assert_eq!(e.schemes[0].pipes, Pipes::Best);
+        for scheme in ["split = false", "dual = true"] {
+            let error = with(&pipe(2), scheme).unwrap_err().to_string();
+            assert!(error.contains("helpers with several links"), "{error}");
+        }
+        let five: String = (2..=5).map(pipe).collect::<Vec<_>>().concat();
+        let five = five.replacen("[[scheme]]", "", 3);
+        let error = with(&five, "").unwrap_err().to_string();
+        assert!(error.contains("at most 4 links"), "{error}");
+    }
 }
