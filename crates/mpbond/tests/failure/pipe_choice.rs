@@ -269,7 +269,7 @@ fn silent() {
     let origin = origin();
     is_within(
         "pause of a download when its pipe falls silent",
-        Duration::from_millis(600),
+        Duration::from_millis(1_000),
         || {
             let download = Timed::start(pair.bond(), origin);
             pair.brings(0, 2_000_000);
