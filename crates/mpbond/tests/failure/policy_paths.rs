@@ -211,9 +211,11 @@ fn links_of_rules() {
     let origin = origin();
     let (bond, counters, _daemons) = start("");
     let rule = |set: &str| format!("[[rule]]\nname = \"it\"\nip = \"127.0.0.0/8\"\nset = {set}\n");
+    // Costs have no effect.
     let metered = |own: bool, helper: bool| {
         let link = |(name, is)| format!("[[link]]\nname = \"{name}\"\nmetered = {is}\n");
-        [("own", own), ("helper", helper)].map(link).concat()
+        let links = [("own", own), ("helper", helper)].map(link).concat();
+        format!("{links}[policy]\nmode = \"fastest\"\n")
     };
     let never = rule("{ metered = \"never\" }");
     let by_default = "[policy]\ndefault = { paths = [\"helper\"] }\n";
