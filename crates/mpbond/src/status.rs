@@ -54,9 +54,6 @@ pub struct Status {
     /// Helper: relays it serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relays: Vec<RelayStatus>,
-    /// Helper: links of relays, with what is lent of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lent: Vec<LentStatus>,
     /// Primary: configured paths and helpers, with their state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkStatus>,
@@ -370,25 +367,6 @@ pub struct RelayStatus {
     pub level_down_bytes: u64,
     /// Bytes waiting here for the HS-Path.
     pub level_up_bytes: u64,
-}
-
-/// A link that a helper lends (ADR 0041). Rates are of the last time in which relays carried bytes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LentStatus {
-    /// The interface.
-    pub interface: String,
-    /// Capacity towards the helper, once the link has been full.
-    pub capacity_down_mbps: Option<f64>,
-    /// Capacity towards the proxies.
-    pub capacity_up_mbps: Option<f64>,
-    /// Rate of own traffic towards the helper.
-    pub own_down_mbps: f64,
-    /// Rate of own traffic away from it.
-    pub own_up_mbps: f64,
-    /// Rate that relays may have towards the primaries; absent: no limit.
-    pub lent_down_mbps: Option<f64>,
-    /// Rate that they may have towards the proxies.
-    pub lent_up_mbps: Option<f64>,
 }
 
 /// A path or helper at a primary.

@@ -5,8 +5,6 @@ mod battery;
 mod battery_watch;
 mod budget;
 mod control;
-mod lending;
-mod lending_watch;
 mod measurement;
 mod near;
 mod promise;

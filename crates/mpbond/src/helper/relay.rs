@@ -1,20 +1,17 @@
 //! Relays: from the ticket to the last byte.
 
-use std::rc::Rc;
-
 use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
 use tracing::{debug, info, warn};
 
 use super::budget::MonthlyBudget;
-use super::lending::OverLink;
 use super::promise::{Event, Kind, Promised};
 use super::state::{Active, Helper, add_relayed};
 use crate::rate_limited_log::Line;
 
 impl Helper {
     /// Relays between a new pipe and the HS-Path that was opened for it.
-    pub(super) async fn relay(self: &Rc<Self>, pipe: PipeStream, promised: Promised) {
+    pub(super) async fn relay(&self, pipe: PipeStream, promised: Promised) {
         let Promised {
             primary,
             proxies,
@@ -64,12 +61,9 @@ impl Helper {
             return;
         }
         self.reached.borrow_mut().worked(proxy);
-        let pipe_local = pipe.tcp().and_then(|tcp| Some(tcp.local_addr().ok()?.ip()));
-        let over = hs_local.and_then(|hs| self.link_of(hs, pipe_local, !express));
         let options = RelayOptions {
             bound_bytes: self.config().buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
-            lent: over.as_ref().and_then(OverLink::rates),
             ..RelayOptions::default()
         };
         let relay = match Relay::new(pipe, hs, options) {
@@ -92,7 +86,6 @@ impl Helper {
                 entry,
                 handle: handle.clone(),
                 hs_local,
-                over,
             },
         );
         if let Some(Line { left_out }) = self.line(primary) {

@@ -22,7 +22,6 @@ use tracing::info;
 
 use super::battery::OwnBattery;
 use super::budget::MonthlyBudget;
-use super::lending::{Lending, OverLink};
 use super::promise::Promise;
 use super::proxies::Names;
 use crate::config::{HOST_NAME, HelperConfig, ProxyAddress, TrustFile};
@@ -32,7 +31,6 @@ use crate::random;
 use crate::rate_limited_log::{Line, PeerLog};
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::SandboxStatus;
-use crate::usage::InterfaceBytes;
 
 /// Limits of control connections, in total and per primary: one in use for each pipe, and dead ones
 /// that the helper has not detected yet. Four pipes can be lost and come back at once.
@@ -67,8 +65,6 @@ pub(super) struct Active {
     pub(super) handle: RelayHandle,
     /// The own address that the HS-Path runs from.
     pub(super) hs_local: Option<IpAddr>,
-    /// The link that it uses.
-    pub(super) over: Option<OverLink>,
 }
 
 /// State that all tasks of a helper share, on one thread.
@@ -97,9 +93,6 @@ pub(super) struct Helper {
     pub(super) next_relay: Cell<u64>,
     pub(super) budget: Option<MonthlyBudget>,
     pub(super) battery: OwnBattery,
-    /// Counters of interfaces, and the links that are lent.
-    pub(super) interfaces: InterfaceBytes,
-    pub(super) lending: Lending,
     pub(super) clock: Clock,
     /// Lines about connections that end badly.
     pub(super) refused: PeerLog<IpAddr>,
@@ -142,8 +135,6 @@ impl Helper {
             next_relay: Cell::new(0),
             budget,
             battery: OwnBattery::new(config.battery_floor),
-            interfaces: InterfaceBytes::of_this_host(),
-            lending: Lending::default(),
             clock: Clock::start(),
             refused: PeerLog::default(),
             lines: PeerLog::of_connections(),

@@ -49,7 +49,6 @@ impl Helper {
             uptime_s: self.clock.now().as_secs_f64(),
             relays,
             relayed: relayed.collect(),
-            lent: self.lending.status(),
             budget: self.budget.as_ref().map(MonthlyBudget::status),
             sandbox: self.sandboxed.borrow().clone(),
             notes,

@@ -14,7 +14,6 @@ use tokio::time::{Instant, Sleep};
 use super::batching::{After, Batching};
 use super::hop::Hop;
 use super::kernel_pipe::KernelPipe;
-use super::lent_rate::{Grant, Pace};
 use super::ring::Ring;
 use super::stats::Budget;
 use crate::tcp;
@@ -50,13 +49,6 @@ pub(super) enum Halt {
     BudgetSpent,
 }
 
-/// Limits of what a direction may read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits<'a> {
-    pub budget: Option<&'a Budget>,
-    pub pace: Option<&'a Pace>,
-}
-
 /// One direction of a relay: the buffer between its sockets and the wake-up policy.
 #[derive(Debug)]
 pub(super) struct Direction {
@@ -82,9 +74,6 @@ pub(super) struct Direction {
     batching: Batching,
     start: Instant,
     tick: Pin<Box<Sleep>>,
-    /// Bytes that may be read later, and the time until then.
-    granted: Option<Grant>,
-    paced: Pin<Box<Sleep>>,
 }
 
 /// Whether splice(2) pays for this source's packet sizes.
@@ -130,8 +119,6 @@ impl Direction {
             batching: Batching::new(longest_tick),
             start: Instant::now(),
             tick: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            granted: None,
-            paced: Box::pin(tokio::time::sleep(Duration::ZERO)),
         }
     }
 
@@ -172,7 +159,7 @@ impl Direction {
         cx: &mut Context<'_>,
         source: &impl Hop,
         sink: &impl Hop,
-        limits: Limits<'_>,
+        budget: Option<&Budget>,
     ) -> Poll<Result<Moved, Halt>> {
         let failed = |end| move |e| Halt::Failed(end, e);
         if self.finished {
@@ -187,13 +174,7 @@ impl Direction {
             due = true;
         }
         let (mut arrived, mut ticked) = (false, false);
-        if self.granted.is_some_and(|grant| grant.at.is_some()) {
-            // What arrives meanwhile waits.
-            if self.paced.as_mut().poll(cx).is_ready() {
-                self.granted = self.granted.map(|grant| Grant { at: None, ..grant });
-                due = true;
-            }
-        } else if !self.source_ended && !self.is_at_bound(sink).map_err(failed(End::Sink))? {
+        if !self.source_ended && !self.is_at_bound(sink).map_err(failed(End::Sink))? {
             if let Poll::Ready(r) = source.poll_read_ready(cx) {
                 r.map_err(failed(End::Source))?;
                 arrived = true;
@@ -206,7 +187,7 @@ impl Direction {
         if !due {
             return Poll::Pending;
         }
-        let moved = self.turn(source, sink, limits)?;
+        let moved = self.turn(source, sink, budget)?;
         if arrived || ticked {
             let backlog = match self.batching.is_on() {
                 true => self.held_bytes() + sink.unsent_bytes().map_err(failed(End::Sink))?,
@@ -252,7 +233,7 @@ impl Direction {
         &mut self,
         source: &S,
         sink: &K,
-        limits: Limits<'_>,
+        budget: Option<&Budget>,
     ) -> Result<Moved, Halt> {
         let mut moved = Moved::default();
         loop {
@@ -271,20 +252,13 @@ impl Direction {
                 break;
             }
             let wanted = room.min(TURN_BYTES);
-            let Some(allowed) = self.allowed(wanted, limits.pace) else {
-                break;
-            };
-            let granted = limits.budget.map_or(allowed, |b| b.reserve(allowed));
+            let granted = budget.map_or(wanted, |b| b.reserve(wanted));
             if granted == 0 {
                 return Err(Halt::BudgetSpent);
             }
             let filled = self.fill::<S, K>(source, granted, moved.read > 0);
-            let read = filled.as_ref().map_or(0, |f| f.bytes);
-            if let Some(budget) = limits.budget {
-                budget.give_back(granted - read);
-            }
-            if let Some(pace) = limits.pace {
-                pace.give_back(allowed - read);
+            if let Some(budget) = budget {
+                budget.give_back(granted - filled.as_ref().map_or(0, |f| f.bytes));
             }
             let filled = filled.map_err(|e| Halt::Failed(End::Source, e))?;
             moved.read += filled.bytes;
@@ -297,25 +271,6 @@ impl Direction {
             }
         }
         Ok(moved)
-    }
-
-    /// Bytes that may be read now; `None` while the pace forbids it.
-    fn allowed(&mut self, wanted: u64, pace: Option<&Pace>) -> Option<u64> {
-        let Some(pace) = pace else {
-            return Some(wanted);
-        };
-        let grant = match self.granted.take() {
-            Some(grant) => grant,
-            None => pace.ask(Instant::now(), wanted),
-        };
-        if let Some(at) = grant.at {
-            self.granted = Some(grant);
-            self.paced.as_mut().reset(at);
-            return None;
-        }
-        let now = grant.bytes.min(wanted);
-        pace.give_back(grant.bytes - now);
-        Some(now)
     }
 
     /// Writes buffered bytes to the sink, oldest first.

@@ -8,9 +8,6 @@
 //! buffer. Below the bound the incoming side is read eagerly, so that the HS-Path runs ahead of the
 //! pipe and no late window updates wake the helper's radio.
 //!
-//! Where the link is lent at a rate ([`LentRate`]), less is read: the receive window of the HS-Path
-//! ([`RelayHandle::limit_window`]) and that of the pipe close, and their senders slow down.
-//!
 //! Half-close and reset are forwarded. An idle relay causes no wake-ups; a busy one looks for bytes
 //! at intervals of 1 to 5 ms (ADR 0042).
 //!
@@ -26,11 +23,9 @@
 
 mod arrivals;
 mod batching;
-mod buffer;
 mod direction;
 mod hop;
 mod kernel_pipe;
-mod lent_rate;
 mod ring;
 mod sojourn;
 mod stats;
@@ -48,12 +43,10 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use crate::pipe::PipeStream;
+use crate::tcp;
 pub use arrivals::Arrivals;
-pub use buffer::RECEIVE_BUFFER_LIMIT;
-use buffer::limit_receive_buffer;
-use direction::{Direction, End, Halt, Limits};
+use direction::{Direction, End, Halt};
 use hop::Hop;
-pub use lent_rate::{LentRate, Pace};
 pub use stats::{Budget, RelayHandle, RelayStats};
 use stats::{Shared, Sockets};
 
@@ -77,8 +70,6 @@ pub struct RelayOptions {
     pub budget: Option<Arc<Budget>>,
     /// Longest interval at which the relay looks for bytes of a flow; at least 1 ms.
     pub longest_tick: Duration,
-    /// Rates of the link over which the HS-Path runs; `None`: not limited.
-    pub lent: Option<Arc<LentRate>>,
 }
 
 impl Default for RelayOptions {
@@ -87,7 +78,6 @@ impl Default for RelayOptions {
             bound_bytes: DEFAULT_BOUND_BYTES,
             budget: None,
             longest_tick: LONGEST_TICK,
-            lent: None,
         }
     }
 }
@@ -224,11 +214,9 @@ impl Relay {
         use RelaySide::{HsPath, Pipe};
         let hs = &self.sockets.hs;
         let budget = self.options.budget.as_deref();
-        let lent = self.options.lent.as_deref();
-        let limits = |pace| Limits { budget, pace };
         let shared = &*self.shared;
         for _ in 0..PASSES {
-            let went_down = match down.poll_turn(cx, hs, pipe, limits(lent.map(|l| &l.down))) {
+            let went_down = match down.poll_turn(cx, hs, pipe, budget) {
                 Poll::Ready(Ok(moved)) => {
                     shared.bytes_down.fetch_add(moved.written, Relaxed);
                     shared.held_down.store(down.held_bytes(), Relaxed);
@@ -248,7 +236,7 @@ impl Relay {
                 Poll::Ready(Err(halt)) => return Poll::Ready(ended(halt, HsPath, Pipe)),
                 Poll::Pending => false,
             };
-            let went_up = match up.poll_turn(cx, pipe, hs, limits(lent.map(|l| &l.up))) {
+            let went_up = match up.poll_turn(cx, pipe, hs, budget) {
                 Poll::Ready(Ok(moved)) => {
                     shared.bytes_up.fetch_add(moved.written, Relaxed);
                     shared.held_up.store(up.held_bytes(), Relaxed);
@@ -267,7 +255,6 @@ impl Relay {
             if went_down || went_up {
                 shared.stamp(pipe, hs);
                 shared.set_ticks(down.tick(), up.tick());
-                lent.inspect(|lent| lent.touch());
             }
             if down.is_finished() && up.is_finished() {
                 return Poll::Ready(RelayEnd::Finished);
@@ -279,6 +266,35 @@ impl Relay {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
+}
+
+/// Fixes the receive buffer at `bytes` if the system's limit allows. A smaller buffer would cost
+/// throughput on long paths; in that case the kernel's autotuning stays on, and [`Direction`]
+/// buffers less itself.
+fn limit_receive_buffer(socket: &TcpStream, bytes: u64) -> io::Result<()> {
+    let s = SockRef::from(socket);
+    // The kernel doubles the value for its bookkeeping.
+    let asked = u32::try_from(bytes / 2).unwrap_or(u32::MAX);
+    if tcp::force_recv_buffer(socket, asked).is_err() {
+        if u64::from(asked) > system_recv_buffer_limit() {
+            return Ok(());
+        }
+        s.set_recv_buffer_size(asked as usize)?;
+    }
+    // An open connection otherwise keeps the window of its previous buffer.
+    tcp::set_window_clamp(socket, u32::try_from(bytes).unwrap_or(u32::MAX))
+}
+
+/// File with the largest receive buffer that may be requested without privileges; read at the start
+/// of a relay.
+pub const RECEIVE_BUFFER_LIMIT: &str = "/proc/sys/net/core/rmem_max";
+
+/// The largest receive buffer in bytes that may be requested without privileges.
+fn system_recv_buffer_limit() -> u64 {
+    std::fs::read_to_string(RECEIVE_BUFFER_LIMIT)
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 /// Completes when the socket has failed; detects a reset even while the socket is neither read nor

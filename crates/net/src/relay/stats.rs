@@ -1,17 +1,14 @@
 //! Statistics and budget of a relay, shared with the tasks that report them.
 
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use mpbond_units::BitRate;
-use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::buffer::limit_receive_buffer;
 use super::hop::Hop;
 use super::sojourn::Sojourn;
 use crate::control::{RelayReport, RequestId};
@@ -207,38 +204,6 @@ impl RelayHandle {
     /// Stops the relay: both connections are reset.
     pub fn stop(&self) {
         self.shared.stop.notify_one();
-    }
-
-    /// Limits what the proxy may have on the way to this helper, and twice as much with what has
-    /// arrived and was not read. A window that was advertised is not taken back. No effect when the
-    /// relay has ended.
-    ///
-    /// # Errors
-    /// The kernel does not take the limit.
-    pub fn limit_window(&self, bytes: u64) -> io::Result<()> {
-        let Some(sockets) = self.sockets.upgrade() else {
-            return Ok(());
-        };
-        // A buffer that shrinks below what is on the way drops it.
-        let buffer = SockRef::from(&sockets.hs).recv_buffer_size()? as u64;
-        let room = bytes.saturating_mul(2).max(buffer / 2);
-        limit_receive_buffer(&sockets.hs, room)?;
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        tcp::set_window_clamp(&sockets.hs, bytes)
-    }
-
-    /// Limits the rate at which this helper sends to the proxy, of what the relay has read before a
-    /// limit was set, too; `None`: no limit. No effect when the relay has ended.
-    ///
-    /// # Errors
-    /// The kernel does not take the limit.
-    pub fn limit_sending(&self, rate: Option<BitRate>) -> io::Result<()> {
-        let Some(sockets) = self.sockets.upgrade() else {
-            return Ok(());
-        };
-        let bytes = rate.map_or(u64::MAX, |rate| rate.bps() / 8);
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        tcp::set_max_pacing_rate(&sockets.hs, bytes)
     }
 
     /// Waits for the first byte after an idle period, so that reporting can pause meanwhile. A byte

@@ -20,10 +20,6 @@ pub struct TcpInfo {
     pub rtt: Option<Duration>,
     /// Minimum round-trip time, in the kernel's window (tcp_min_rtt_wlen, 300 s by default).
     pub min_rtt: Option<Duration>,
-    /// Round-trip time as the receiver of data measures it, by the peer's echo of its time stamps
-    /// (RFC 7323): from the kernel's last acknowledgement to the data that answers it. Too long
-    /// after a pause of the peer.
-    pub receiver_rtt: Option<Duration>,
     /// Congestion window: segments times the segment size.
     pub cwnd_bytes: u64,
     /// Whether the congestion window is below the slow start threshold (RFC 5681, section 3.1).
@@ -39,10 +35,6 @@ pub struct TcpInfo {
     pub bytes_sent: Option<u64>,
     /// Octets retransmitted, part of `bytes_sent`.
     pub bytes_retransmitted: Option<u64>,
-    /// Segments received, also without payload.
-    pub segments_received: Option<u64>,
-    /// Segments sent, also without payload.
-    pub segments_sent: Option<u64>,
     /// Octets written and not sent.
     pub notsent_bytes: Option<u64>,
     /// Octets sent and not acknowledged: segments times the segment size, so up to one segment too
@@ -119,8 +111,6 @@ impl TcpInfo {
                 // All ones until the first sample.
                 .filter(|&us| us != 0 && us != u64::from(u32::MAX))
                 .map(Duration::from_micros),
-            receiver_rtt: (raw.options & WITH_TIME_STAMPS != 0 && raw.rcv_rtt_us != 0)
-                .then(|| Duration::from_micros(raw.rcv_rtt_us.into())),
             cwnd_bytes: u64::from(raw.snd_cwnd) * mss,
             slow_start: raw.snd_cwnd < raw.snd_ssthresh,
             mss_bytes: mss,
@@ -128,8 +118,6 @@ impl TcpInfo {
             bytes_received: u64_at(offset_of!(RawTcpInfo, bytes_received), raw.bytes_received),
             bytes_sent: u64_at(offset_of!(RawTcpInfo, bytes_sent), raw.bytes_sent),
             bytes_retransmitted: u64_at(offset_of!(RawTcpInfo, bytes_retrans), raw.bytes_retrans),
-            segments_received: u32_at(offset_of!(RawTcpInfo, segs_in), raw.segs_in),
-            segments_sent: u32_at(offset_of!(RawTcpInfo, segs_out), raw.segs_out),
             notsent_bytes: u32_at(offset_of!(RawTcpInfo, notsent_bytes), raw.notsent_bytes),
             unacked_bytes: u64::from(raw.unacked) * mss,
             sacked_bytes: u64::from(raw.sacked) * mss,
@@ -146,9 +134,6 @@ impl TcpInfo {
         }
     }
 }
-
-/// Bit of `options`: both ends send time stamps (TCPI_OPT_TIMESTAMPS).
-const WITH_TIME_STAMPS: u8 = 1;
 
 /// Mask of the first bit-field of its byte: C allocates it from the least significant bit on
 /// little-endian machines and from the most significant on big-endian ones.
@@ -193,9 +178,7 @@ mod tests {
             (offset_of!(RawTcpInfo, rto_us), 8),
             (offset_of!(RawTcpInfo, rtt_us), 68),
             (offset_of!(RawTcpInfo, snd_cwnd), 80),
-            (offset_of!(RawTcpInfo, rcv_rtt_us), 92),
             (offset_of!(RawTcpInfo, bytes_acked), 120),
-            (offset_of!(RawTcpInfo, segs_out), 136),
             (offset_of!(RawTcpInfo, notsent_bytes), 144),
             (offset_of!(RawTcpInfo, min_rtt_us), 148),
             (offset_of!(RawTcpInfo, delivery_rate), 160),

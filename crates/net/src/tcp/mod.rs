@@ -343,15 +343,6 @@ pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     sys::set_window_clamp(socket.as_fd(), bytes)
 }
 
-/// Limits the rate at which TCP sends (SO_MAX_PACING_RATE), in octets per second; rates above 17
-/// Gbit/s are no limit.
-///
-/// # Errors
-/// Error of setsockopt(2).
-pub fn set_max_pacing_rate(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
-    sys::set_max_pacing_rate(socket.as_fd(), bytes)
-}
-
 /// Fixes the receive buffer beyond the system's limit (SO_RCVBUFFORCE).
 ///
 /// # Errors

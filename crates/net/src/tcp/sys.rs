@@ -139,11 +139,6 @@ pub(super) fn force_recv_buffer(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()
     set_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes)
 }
 
-/// SO_MAX_PACING_RATE: limit of the rate at which TCP sends, in octets per second.
-pub(super) fn set_max_pacing_rate(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
-    set_int(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes)
-}
-
 fn set_int(
     fd: BorrowedFd<'_>,
     level: libc::c_int,

@@ -364,17 +364,6 @@ fn relays(text: &mut String, status: &Status, span: &Span<'_>) {
         ];
         rows.push(cells.map(bold).to_vec());
     }
-    for link in &status.lent {
-        let Some(capacity) = link.capacity_down_mbps else {
-            continue;
-        };
-        let (lent, own) = (link.lent_down_mbps.unwrap_or(capacity), link.own_down_mbps);
-        let [lent, capacity, own] = [lent, capacity, own].map(human::rate);
-        text.push_str(&format!(
-            "\n{}: {lent} of {capacity} down for relays; own traffic {own}\n",
-            link.interface
-        ));
-    }
     text.push_str("\nrelays\n");
     let columns = [
         Column("PRIMARY", 7, Align::Left),
