@@ -371,19 +371,15 @@ impl Driver {
         }
     }
 
-    /// Primary: makes the subflows of a link backups, or regular ones. An express stays what it is.
-    pub fn set_backup_named(&self, name: &str, backup: bool) {
+    /// Primary: makes the subflows of a link backups, or regular ones, and sets the step of their
+    /// cost. An express stays what it is.
+    pub fn set_rank_named(&self, name: &str, backup: bool, cost: u8) {
         let subflows = self.inspect(|session, clock, _| session.subflows(clock.now()));
         for subflow in subflows.iter().filter(|s| s.name == name) {
-            self.with(|inner| inner.session.set_backup(subflow.id, backup));
-        }
-    }
-
-    /// Primary: sets the step of the cost of a link's subflows.
-    pub fn set_cost_named(&self, name: &str, cost: u8) {
-        let subflows = self.inspect(|session, clock, _| session.subflows(clock.now()));
-        for subflow in subflows.iter().filter(|s| s.name == name) {
-            self.with(|inner| inner.session.set_cost(subflow.id, cost));
+            self.with(|inner| {
+                inner.session.set_backup(subflow.id, backup);
+                inner.session.set_cost(subflow.id, cost);
+            });
         }
     }
 

@@ -377,8 +377,7 @@ impl Primary {
             let policy = policy.as_ref();
             let cost = policy.map_or(0, |policy| policy.cost(name, &states));
             for driver in self.drivers() {
-                driver.set_backup_named(name, backup);
-                driver.set_cost_named(name, cost);
+                driver.set_rank_named(name, backup, cost);
             }
         }
     }
