@@ -6,7 +6,7 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::costs::leave_cheapest;
-use super::order::TRANSFER;
+use super::order::{TRANSFER, is_delay_sensitive, is_part};
 use super::timer::Timer;
 use crate::mechanism::Mechanism;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
@@ -52,8 +52,18 @@ pub(super) struct Selection {
 struct Bounds {
     /// A helper may hold no more than it passes on within this time.
     far: Option<Duration>,
-    /// Queues are short for what may be sent next.
-    short: bool,
+    /// The queues that are short for what may be sent next.
+    short: Short,
+}
+
+/// Queues that are kept short for short exchanges (ADR 0027).
+#[derive(Debug, Clone, Copy)]
+enum Short {
+    None,
+    /// Those of helpers. A part of a page ends soon, and the page is not complete before: on a
+    /// direct path it may fill the window, unless somebody types or talks.
+    OfHelpers,
+    All,
 }
 
 /// Bytes that the fastest of the subflows that the scheduler was shown delivers before a byte that
@@ -103,7 +113,16 @@ impl Session {
         let ready = &self.streams.ready;
         let due = ready.due_of(paths).zip(self.serves_apart(now));
         let has_turn = due.is_some_and(|(due, from)| due >= from);
-        let short = !is_exchange && self.short_exchanges.is_recent(now) && !has_turn;
+        let is_part = || {
+            let first = ready.first_of(paths, &|rank| scope.takes(rank));
+            first.is_some_and(is_part)
+        };
+        let exchanges = self.short_exchanges.first(now);
+        let short = match exchanges.filter(|_| !is_exchange && !has_turn) {
+            None => Short::None,
+            Some(rank) if !is_delay_sensitive(rank) && is_part() => Short::OfHelpers,
+            Some(_) => Short::All,
+        };
         let bounds = Bounds { far: bound, short };
         self.fill_views(now, paths, passed_over, bounds, views);
         if !self.scheduler.duplicates() && self.subflows.differ_in_cost() {
@@ -193,7 +212,12 @@ impl Session {
             && if self.config.scheduler.fills_windows() {
                 !s.estimator.window_is_full(s.tx.octets)
             } else {
-                let has_enough = bounds.short && s.has_queued_enough(now);
+                let is_short = match bounds.short {
+                    Short::None => false,
+                    Short::OfHelpers => !s.is_direct(),
+                    Short::All => true,
+                };
+                let has_enough = is_short && s.has_queued_enough(now);
                 let near_is_full = uses(Mechanism::NearBound) && s.near_is_full(now);
                 // No caution where others may be silent, or cost more.
                 let takes = |o: &Subflow| o.id != s.id && o.may_take_over() && o.cost <= s.cost;

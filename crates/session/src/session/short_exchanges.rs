@@ -46,19 +46,22 @@ impl ShortExchanges {
         }
     }
 
+    /// The first rank of the short exchanges of late; `None` without any.
+    pub(super) fn first(&self, now: Timestamp) -> Option<usize> {
+        let lately = |(_, at): &(Exchange, Timestamp)| now.since(*at) < LASTS;
+        let mut latest = self.latest.iter();
+        latest.position(|two| two[0].as_ref().is_some_and(lately))
+    }
+
     /// The first rank whose streams are transfers beside a short exchange of late; `None` without
     /// any.
     pub(super) fn transfers_from(&self, now: Timestamp) -> Option<usize> {
-        let lately = |(_, at): &(Exchange, Timestamp)| now.since(*at) < LASTS;
-        let mut latest = self.latest.iter();
-        latest
-            .position(|two| two[0].as_ref().is_some_and(lately))
-            .map(behind)
+        self.first(now).map(behind)
     }
 
     /// Whether there was a short exchange lately.
     pub(super) fn is_recent(&self, now: Timestamp) -> bool {
-        self.transfers_from(now).is_some()
+        self.first(now).is_some()
     }
 }
 

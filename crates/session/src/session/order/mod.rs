@@ -25,8 +25,9 @@ use crate::treatment::Treatment;
 use crate::{PathNumber, PathSet, StreamId};
 use group::Turn;
 pub(super) use group::{Group, Pass};
-use rank::is_delay_sensitive;
-pub(super) use rank::{RANKS, TRANSFER, behind, is_short_exchange, rank};
+pub(super) use rank::{
+    RANKS, TRANSFER, behind, is_delay_sensitive, is_part, is_short_exchange, rank,
+};
 
 /// Place of a stream in the queue of a rank.
 #[derive(Clone, Copy, Debug)]
@@ -345,6 +346,12 @@ impl Order {
     pub(super) fn waits(&self, paths: PathSet) -> bool {
         let mut groups = self.open().filter(|group| group.paths == paths);
         groups.any(|group| group.waiting() != 0)
+    }
+
+    /// The first rank that `takes` in which a stream of these paths waits.
+    pub(super) fn first_of(&self, paths: PathSet, takes: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let group = self.open().find(|group| group.paths == paths)?;
+        (0..RANKS).find(|rank| group.waits_in(*rank) && takes(*rank))
     }
 
     /// Whether a stream of a delay-sensitive class waits that shares a path with this set.

@@ -40,6 +40,12 @@ pub(in crate::session) fn is_short_exchange(of: usize) -> bool {
     of < TRANSFER && of != INTERACTIVE_TRANSFER
 }
 
+/// Whether a stream in this rank may be a part of a page: bulk that is neither young nor a transfer
+/// yet.
+pub(in crate::session) fn is_part(of: usize) -> bool {
+    of > INTERACTIVE_TRANSFER && of < TRANSFER
+}
+
 /// The first rank whose streams are transfers beside a short exchange of this rank. The ranks of
 /// streams that were given least count as one: such streams are soon at their end.
 pub(in crate::session) fn behind(of: usize) -> usize {
@@ -47,7 +53,7 @@ pub(in crate::session) fn behind(of: usize) -> usize {
 }
 
 /// Whether the streams in this rank are of a class that is sensitive to delay.
-pub(super) fn is_delay_sensitive(of: usize) -> bool {
+pub(in crate::session) fn is_delay_sensitive(of: usize) -> bool {
     of <= rank(StreamClass::Interactive, 0) || of == INTERACTIVE_TRANSFER
 }
 
