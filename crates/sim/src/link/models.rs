@@ -57,7 +57,7 @@ enum Model<P> {
 }
 
 /// Location of the model of one direction of a link.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
     model: usize,
     member: usize,

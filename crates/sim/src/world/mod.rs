@@ -30,6 +30,7 @@
 mod account;
 mod agenda;
 mod app;
+mod course;
 mod ended;
 mod exchanges;
 mod first_manager;
@@ -53,8 +54,10 @@ mod rounds;
 mod scenario;
 mod sessions;
 mod sockets;
+mod together;
 mod unread;
 mod upgrade;
+mod user;
 mod visit;
 mod visiting;
 mod visits;
@@ -82,6 +85,7 @@ pub use scenario::{
     Before, Daemon, Ending, Exchange, Fault, Happening, Lasting, Manner, Pace, Pause, Route,
     Scenario, TwoWay,
 };
+pub use user::User;
 pub use visit::{Program, Visit, VisitOutcome};
 pub use when::When;
 
@@ -96,15 +100,12 @@ use first_manager::first_manager;
 use host::{Host, Side, Surroundings};
 use lasting::LastingState;
 use line::{Line, Stage};
-use net::Net;
+use net::{Net, SharedLinks};
 use visits::Visits;
 
 /// A link with a longer one-way delay does not count as working: a connection over it takes too
 /// long to make.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
-
-/// Limit of steps at one instant.
-const MAX_TURNS: u32 = 20_000;
 
 /// Bytes that an end may hold beyond its limits, since applications write in pieces.
 const SLACK_BYTES: u64 = 128 << 10;
@@ -163,6 +164,11 @@ impl World {
     /// # Panics
     /// For visits in a world that lasts, which repeats its exchanges.
     pub fn new(scenario: Scenario) -> Self {
+        Self::over(&SharedLinks::default(), scenario, &[])
+    }
+
+    /// The same, over links that others may use; see [`Net::over`].
+    fn over(links: &SharedLinks, scenario: Scenario, reversed: &[usize]) -> Self {
         assert!(
             scenario.lasting.is_none() || scenario.visits.is_empty(),
             "a world that lasts has no visits"
@@ -170,7 +176,12 @@ impl World {
         let up = |r: &Route| (!r.joins_at.is_zero()).then(|| Timestamp::ZERO + r.joins_at);
         Self {
             now: Timestamp::ZERO,
-            net: Net::new(&scenario.links, scenario.seed, scenario.keeps_log),
+            net: Net::over(
+                links,
+                (&scenario.links, reversed),
+                scenario.seed,
+                scenario.keeps_log,
+            ),
             lines: Vec::new(),
             live: Vec::new(),
             report_at: vec![Timestamp::ZERO; scenario.routes.len()],
@@ -220,47 +231,16 @@ impl World {
         mut self,
         watch: impl FnMut(Timestamp, Option<&Session>, Option<&Session>),
     ) -> Result<Outcome, Failure> {
-        self.live(watch)?;
+        let alone = std::slice::from_mut(&mut self);
+        Self::live(alone, watch).map_err(|(_, failure)| failure)?;
         self.outcome()
     }
 
     /// Simulates the scenario; after a failure the result holds what happened before it.
     pub fn observe(mut self) -> Observed {
-        let failure = self.live(|_, _, _| {}).err();
-        self.observed(failure)
-    }
-
-    fn live(
-        &mut self,
-        mut watch: impl FnMut(Timestamp, Option<&Session>, Option<&Session>),
-    ) -> Result<(), Failure> {
-        let mut turns = 0;
-        let mut over: Option<Timestamp> = None;
-        loop {
-            self.step().map_err(|what| self.failure(what))?;
-            self.note_joined();
-            let [primary, proxy] = &self.hosts;
-            watch(self.now, primary.session.as_ref(), proxy.session.as_ref());
-            if over.is_none() && self.is_done() {
-                over = Some(self.now + self.scenario.linger);
-            }
-            let next = self.next_event();
-            if over.is_some_and(|over| next.is_none_or(|next| next > over)) {
-                return Ok(());
-            }
-            self.check()?;
-            let Some(next) = next else {
-                return Err(self.failure("no event is left, and exchanges are open".to_owned()));
-            };
-            if next > Timestamp::ZERO + self.scenario.limit {
-                return Err(self.failure("the scenario's time limit is over".to_owned()));
-            }
-            turns = if next > self.now { 0 } else { turns + 1 };
-            if turns > MAX_TURNS {
-                return Err(self.failure("time does not advance".to_owned()));
-            }
-            self.now = self.now.max(next);
-        }
+        let alone = std::slice::from_mut(&mut self);
+        let failed = Self::live(alone, |_, _, _| {}).err();
+        self.observed(failed.map(|(_, failure)| failure))
     }
 
     /// Handles everything that is due now.

@@ -1,5 +1,7 @@
 //! All links and connections of a world. Connections may share links.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_manager::{LinkId, RequestId};
@@ -10,7 +12,7 @@ use super::nat::{self, Flow, Gate, Verdict};
 use super::outcome::Passed;
 use super::scenario::TwoWay;
 use crate::ideal::Direction;
-use crate::link::{Link, LinkChange, Models, Seat};
+use crate::link::{Delivered, Link, LinkChange, Models, Seat};
 use crate::tcp::{Config, End, Segment, Socket, State};
 
 /// IP bytes of a helper's report.
@@ -65,9 +67,24 @@ pub(super) struct Conn {
     flow: Flow,
 }
 
+/// Models of links, for one world or for several. Each packet has the number of its net.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    models: Models<(usize, Content)>,
+    /// Links by name: up, down.
+    seats: Vec<(String, [Seat; 2])>,
+    /// By net: packets that have arrived and that another one has met.
+    met: Vec<Vec<(Seat, Delivered<Content>)>>,
+}
+
+/// Links that the worlds of several users may share.
+pub(super) type SharedLinks = Rc<RefCell<Links>>;
+
 #[derive(Debug)]
 pub(super) struct Net {
-    models: Models<Content>,
+    links: SharedLinks,
+    /// Its number among those that share the links.
+    number: usize,
     /// Two for each of the scenario's links: up, down.
     seats: Vec<Seat>,
     conns: Vec<Conn>,
@@ -89,18 +106,46 @@ pub(super) struct Net {
 
 impl Net {
     pub(super) fn new(links: &[TwoWay], seed: u64, keeps_packets: bool) -> Self {
-        let mut models = Models::default();
+        Self::over(&SharedLinks::default(), (links, &[]), seed, keeps_packets)
+    }
+
+    /// One over links of which others use some as well: those with the name of a link that is
+    /// there. `reversed` are indices of links whose far end is near to this one's primary.
+    pub(super) fn over(
+        shared: &SharedLinks,
+        (links, reversed): (&[TwoWay], &[usize]),
+        seed: u64,
+        keeps_packets: bool,
+    ) -> Self {
+        let mut all = shared.borrow_mut();
+        let known = all.seats.len();
         let mut seats = Vec::new();
         for (i, link) in links.iter().enumerate() {
-            let seed = seed
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .wrapping_add(i as u64);
-            let up = Link::new(link.up.clone(), seed);
-            let down = Link::new(link.down.clone(), !seed);
-            seats.extend(models.add(&link.name, &link.shared, up, down));
+            let mut there = all.seats[..known].iter();
+            let there = there.find(|(name, _)| *name == link.name);
+            let [up, down] = match there.map(|(_, seats)| *seats) {
+                Some(seats) => seats,
+                None => {
+                    let seed = seed
+                        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                        .wrapping_add(i as u64);
+                    let up = Link::new(link.up.clone(), seed);
+                    let down = Link::new(link.down.clone(), !seed);
+                    let seats = all.models.add(&link.name, &link.shared, up, down);
+                    all.seats.push((link.name.clone(), seats));
+                    seats
+                }
+            };
+            seats.extend(match reversed.contains(&i) {
+                true => [down, up],
+                false => [up, down],
+            });
         }
+        let number = all.met.len();
+        all.met.push(Vec::new());
         Self {
-            models,
+            links: shared.clone(),
+            number,
             seats,
             conns: Vec::new(),
             active: Vec::new(),
@@ -198,9 +243,10 @@ impl Net {
                 if let Some(segment) = nat::answer(verdict) {
                     let bytes = segment.ip_bytes();
                     let content = Content::Answer { conn, segment };
-                    let _ = self
-                        .models
-                        .enqueue(self.seats[far * 2 + 1], now, bytes, content);
+                    let packet = (self.number, content);
+                    let seat = self.seats[far * 2 + 1];
+                    let models = &mut self.links.borrow_mut().models;
+                    let _ = models.enqueue(seat, now, bytes, packet);
                 }
                 continue;
             }
@@ -212,7 +258,8 @@ impl Net {
                 hop,
             };
             // A packet that the link refuses is lost, as on a real one.
-            let _ = self.models.enqueue(seat, now, bytes, content);
+            let models = &mut self.links.borrow_mut().models;
+            let _ = models.enqueue(seat, now, bytes, (self.number, content));
         }
     }
 
@@ -241,28 +288,34 @@ impl Net {
             segment,
             hop,
         };
-        let _ = self.models.enqueue(seat, now, bytes, content);
+        self.enqueue(seat, now, bytes, content);
+    }
+
+    fn enqueue(&mut self, seat: Seat, now: Timestamp, bytes: u32, content: Content) {
+        let models = &mut self.links.borrow_mut().models;
+        let _ = models.enqueue(seat, now, bytes, (self.number, content));
     }
 
     /// Sends a helper's report over the pipe to the primary.
     pub(super) fn send_report(&mut self, now: Timestamp, link: usize, report: Report) {
         let seat = self.seats[link * 2 + 1];
         let content = Content::Report(report);
-        let _ = self.models.enqueue(seat, now, REPORT_BYTES, content);
+        self.enqueue(seat, now, REPORT_BYTES, content);
     }
 
     pub(super) fn apply(&mut self, now: Timestamp, link: usize, up: bool, change: &LinkChange) {
         let seat = self.seats[link * 2 + usize::from(!up)];
-        self.models.apply(seat, now, change);
+        self.links.borrow_mut().models.apply(seat, now, change);
     }
 
     pub(super) fn rest_radios(&mut self) {
-        self.models.rest_radios();
+        self.links.borrow_mut().models.rest_radios();
     }
 
     pub(super) fn is_up(&self, link: usize) -> bool {
         let mut seats = self.seats[link * 2..link * 2 + 2].iter();
-        seats.all(|seat| self.models.is_up(*seat))
+        let models = &self.links.borrow().models;
+        seats.all(|seat| models.is_up(*seat))
     }
 
     pub(super) fn next_event(&self) -> Option<Timestamp> {
@@ -274,8 +327,11 @@ impl Net {
                 conn.b.next_timeout(),
             ]
         });
-        let links = self.models.next_event();
-        links.into_iter().chain(sockets.flatten()).min()
+        let links = self.links.borrow();
+        let met = links.met[self.number].first();
+        let met = met.map(|(_, arrival)| arrival.arrived);
+        let links = links.models.next_event().into_iter().chain(met);
+        links.chain(sockets.flatten()).min()
     }
 
     /// Handles everything that is due by `now`.
@@ -297,9 +353,8 @@ impl Net {
         loop {
             let mut any = false;
             for lane in 0..self.seats.len() {
-                let seat = self.seats[lane];
                 // One arrival at a time, so that each is answered on its own.
-                while let Some(arrival) = self.models.poll(seat, now) {
+                while let Some(arrival) = self.poll(lane, now) {
                     any = true;
                     self.events += 1;
                     if let Some(passed) = &mut self.passed {
@@ -329,6 +384,31 @@ impl Net {
                 return;
             }
         }
+    }
+
+    /// The next packet that has arrived in one direction of a link.
+    fn poll(&mut self, lane: usize, now: Timestamp) -> Option<Delivered<Content>> {
+        let seat = self.seats[lane];
+        let links = &mut *self.links.borrow_mut();
+        let mine = &mut links.met[self.number];
+        if let Some(at) = mine.iter().position(|(over, _)| *over == seat) {
+            return Some(mine.remove(at).1);
+        }
+        while let Some(arrival) = links.models.poll(seat, now) {
+            let (of, packet) = arrival.packet;
+            let arrival = Delivered {
+                packet,
+                bytes: arrival.bytes,
+                enqueued: arrival.enqueued,
+                departed: arrival.departed,
+                arrived: arrival.arrived,
+            };
+            if of == self.number {
+                return Some(arrival);
+            }
+            links.met[of].push((seat, arrival));
+        }
+        None
     }
 
     /// Whether this end is at the primary's sleeping host.

@@ -2,10 +2,11 @@
 
 use mpbond_units::Timestamp;
 
+use super::World;
 use super::app::{App, End, Running};
+use super::course::MAX_TURNS;
 use super::lasting::Note;
 use super::outcome::{Failure, Passed};
-use super::{MAX_TURNS, World};
 
 /// A step of a lasting world.
 pub(crate) struct Step<'a> {
