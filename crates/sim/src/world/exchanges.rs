@@ -118,6 +118,9 @@ impl World {
         let stream = session
             .open(clock, destination(e), x.class)
             .map_err(|error| format!("exchange {e} cannot be opened: {error}"))?;
+        for end in &x.chunk_ends {
+            session.mark_peer_chunk_end(stream, *end);
+        }
         let asking = |rounds| Asking::new(self.now, rounds, x.down_bytes);
         let asks = x.rounds.map(|rounds| Part::Asks(asking(rounds)));
         self.running[e] = Some(Running {

@@ -387,6 +387,7 @@ impl Host {
             if let Some([own, peer]) = least_bursts {
                 session.set_least_bursts(id, own, peer);
             }
+            session.set_cost(id, s.routes[route].cost);
             io.stage = Stage::Up(id);
             s.lines[l].subflow = Some(id);
             if let Some(Leaving { rejoin, .. }) = &mut self.leaving {

@@ -111,6 +111,8 @@ pub struct Route {
     pub joins_at: Duration,
     /// Its subflow is used only when no regular one is left.
     pub backup: bool,
+    /// Step of its subflow's cost: of those that have room, the cheapest carry data.
+    pub cost: u8,
     /// Bursts of the primary, and of the proxy, for which the helper's radio is woken; without it,
     /// all.
     pub least_bursts: Option<[LeastBurst; 2]>,
@@ -140,6 +142,9 @@ pub struct Exchange {
     pub never_beside: Range<usize>,
     /// Class of its stream.
     pub class: StreamClass,
+    /// Offsets at which chunks of the origin's bytes end, of which the client tells the proxy. Not
+    /// for plain TCP.
+    pub chunk_ends: Vec<u64>,
     /// Behaviour of the client.
     pub client: Manner,
     /// Behaviour of the origin.
@@ -343,6 +348,7 @@ impl Exchange {
             connection: None,
             never_beside: 0..0,
             class: StreamClass::Bulk,
+            chunk_ends: Vec::new(),
             client: Manner::default(),
             origin: Manner::default(),
         }
@@ -553,6 +559,7 @@ impl Route {
             links: vec![link],
             joins_at: Duration::ZERO,
             backup: false,
+            cost: 0,
             least_bursts: None,
         }
     }

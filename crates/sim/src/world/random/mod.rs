@@ -180,6 +180,7 @@ impl Dice {
             } else {
                 StreamClass::Bulk
             },
+            chunk_ends: Vec::new(),
             client: self.manner(down_bytes, up_bytes),
             origin,
         }
