@@ -1,8 +1,9 @@
 //! Traffic of one flow: chunks at the server, and their order at the watch.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use mpbond_units::Timestamp;
+use mpbond_units::{BitRate, Timestamp};
 
 use super::carried::Carried;
 use super::setup::Traffic;
@@ -27,6 +28,7 @@ pub(super) struct Flow {
     /// First chunk that was not delivered in order.
     pub(super) frontier: usize,
     made_bytes: u64,
+    start: Timestamp,
     next_due: Timestamp,
 }
 
@@ -40,23 +42,48 @@ impl Flow {
             carried: <[Carried; 2]>::default(),
             frontier: 0,
             made_bytes: 0,
+            start,
             next_due: start,
         }
     }
 
     /// Makes the chunks that are due by `now`.
     pub(super) fn produce(&mut self, now: Timestamp, until: Timestamp) {
-        if let Traffic::Chunks { bytes, every } = self.traffic {
-            while self.next_due <= now && self.next_due < until {
-                let mut left = bytes;
-                while left > 0 {
-                    let size = left.min(CHUNK_BYTES);
-                    self.make(size, self.next_due);
-                    left -= size;
-                }
-                self.next_due += every;
+        while self.next_due <= now && self.next_due < until {
+            let Some((bytes, every)) = self.chunks_at(self.next_due) else {
+                return;
+            };
+            let mut left = bytes;
+            while left > 0 {
+                let size = left.min(CHUNK_BYTES);
+                self.make(size, self.next_due);
+                left -= size;
+            }
+            self.next_due += every;
+        }
+    }
+
+    /// Size and interval of the chunks at an instant, where they are due at intervals.
+    fn chunks_at(&self, at: Timestamp) -> Option<(u64, Duration)> {
+        match self.traffic {
+            Traffic::Bulk { .. } => None,
+            Traffic::Chunks { bytes, every } => Some((bytes, every)),
+            Traffic::InTurn {
+                bytes,
+                every: [first, second],
+                phase,
+            } => {
+                let turn = at.since(self.start).as_nanos() / phase.as_nanos().max(1);
+                let is_first = turn.is_multiple_of(2);
+                Some((bytes, if is_first { first } else { second }))
             }
         }
+    }
+
+    /// Rate of the chunks at an instant, where they are due at intervals.
+    pub(super) fn rate_at(&self, at: Timestamp) -> Option<BitRate> {
+        let (bytes, every) = self.chunks_at(at)?;
+        Some(BitRate::over(bytes, every))
     }
 
     fn make(&mut self, bytes: u64, due: Timestamp) {
@@ -85,7 +112,8 @@ impl Flow {
 
     /// Time of the next chunk.
     pub(super) fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
-        let more = matches!(self.traffic, Traffic::Chunks { .. }) || self.next_due > now;
+        let at_intervals = !matches!(self.traffic, Traffic::Bulk { .. });
+        let more = at_intervals || self.next_due > now;
         more.then_some(self.next_due)
     }
 

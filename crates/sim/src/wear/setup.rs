@@ -84,6 +84,9 @@ pub enum Paths {
     Each,
     /// Adaptive selection.
     Selected(Rule),
+    /// The application chooses: WiFi while it sends at this rate or a higher one. What is under way
+    /// stays where it is.
+    ByRate(BitRate),
     /// Handover by the strength of Bluetooth's signal.
     Handover(HandoverMode),
     /// Every chunk on both.
@@ -106,6 +109,15 @@ pub enum Traffic {
         bytes: u64,
         /// Interval.
         every: Duration,
+    },
+    /// The same at two rates in turn.
+    InTurn {
+        /// Size of each chunk.
+        bytes: u64,
+        /// Intervals at the first rate and at the second.
+        every: [Duration; 2],
+        /// Time at each.
+        phase: Duration,
     },
 }
 

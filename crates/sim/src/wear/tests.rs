@@ -240,3 +240,30 @@ fn a_run_repeats() {
     assert_eq!(a.deliveries, b.deliveries);
     assert_eq!(a.joules, b.joules);
 }
+
+#[test]
+fn an_application_goes_to_wifi_while_its_rate_is_high() {
+    let in_turn = Traffic::InTurn {
+        bytes: 1_250,
+        every: [Duration::from_millis(50), Duration::from_micros(2_500)],
+        phase: Duration::from_secs(10),
+    };
+    let wifi_from = BitRate::from_mbps(1.0);
+    let outcome = run(&setup(Paths::ByRate(wifi_from), in_turn, 41));
+    assert_eq!(outcome.switches, 3);
+    for d in &outcome.deliveries {
+        let phase = d.due.since(outcome.start).as_secs() / 10;
+        let path = if phase.is_multiple_of(2) {
+            Path::Phone
+        } else {
+            Path::Wifi
+        };
+        assert_eq!(d.path, path, "{d:?}");
+    }
+    // 200 kbit/s and 4 Mbit/s for 20 s each.
+    let bytes: u64 = outcome.deliveries.iter().map(|d| d.bytes).sum();
+    assert!((10_400_000..=10_500_000).contains(&bytes), "{bytes}");
+    // Bluetooth alone carries a third of the high rate.
+    let bluetooth = run(&setup(Paths::Phone, in_turn, 41));
+    assert!(bluetooth.undelivered > 1_000, "{}", bluetooth.undelivered);
+}

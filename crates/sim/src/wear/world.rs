@@ -57,6 +57,8 @@ struct World<'a> {
     band: Option<Band>,
     selection: Option<Selection>,
     handover: Option<Handover>,
+    /// The application's choice.
+    by_rate: Interface,
     /// When the association that was begun ends.
     joined_at: Option<Timestamp>,
     look_at: Option<Timestamp>,
@@ -101,6 +103,7 @@ impl<'a> World<'a> {
             band: band.map(Band::new),
             selection,
             handover,
+            by_rate: Interface::Bluetooth,
             joined_at: None,
             look_at: looks.then_some(zero),
             uplink_at: setup.uplink_every.map(|every| START + every),
@@ -164,7 +167,24 @@ impl<'a> World<'a> {
         }
     }
 
+    /// The application chooses a path for what it sends from now on.
+    fn choose(&mut self, now: Timestamp) {
+        let Paths::ByRate(wifi_from) = self.setup.paths else {
+            return;
+        };
+        let rate = self.flows.first().and_then(|flow| flow.rate_at(now));
+        let chosen = match rate.is_some_and(|rate| rate >= wifi_from) {
+            true => Interface::Wifi,
+            false => Interface::Bluetooth,
+        };
+        if now >= START && chosen != self.by_rate {
+            self.by_rate = chosen;
+            self.switches += 1;
+        }
+    }
+
     fn timers(&mut self, now: Timestamp) {
+        self.choose(now);
         if let Some(every) = self.setup.uplink_every
             && self.uplink_at.is_some_and(|at| at <= now)
         {
@@ -346,6 +366,7 @@ impl<'a> World<'a> {
                 let selection = self.selection.as_ref();
                 interface(selection.map_or(Interface::Bluetooth, Selection::interface))
             }
+            Paths::ByRate(_) => interface(self.by_rate),
             Paths::Handover(_) => {
                 let handover = self.handover.as_ref();
                 interface(handover.map_or(Interface::Bluetooth, Handover::interface))

@@ -35,6 +35,13 @@ pub(super) struct Case {
     chunk: Option<Size>,
     #[serde(default)]
     bulk: bool,
+    /// A constant rate in each of two phases, which take turns.
+    rates: Option<[BitRate; 2]>,
+    /// Length of a phase.
+    #[serde(default, with = "duration_text::option")]
+    phase: Option<Duration>,
+    /// Rate from which on an application that chooses by its rate uses WiFi.
+    wifi_from: Option<BitRate>,
     /// Interval of chunks.
     #[serde(default, with = "duration_text::option")]
     every: Option<Duration>,
@@ -100,6 +107,7 @@ enum Use {
     Each,
     Selected,
     SelectedByDemand,
+    ByRate,
     Reactive,
     OnDemand,
     AlwaysOn,
@@ -156,6 +164,12 @@ impl Case {
                 _ => Err(format!("the profile \"{name}\" is not of Bluetooth")),
             }
         };
+        if self.wifi_from.is_some() != (self.paths == Use::ByRate) {
+            return Err("wifi_from: needed by paths = \"by-rate\", and only there".to_owned());
+        }
+        if self.rates.is_some() != self.phase.is_some() {
+            return Err("rates: two of them, with the length of a `phase`".to_owned());
+        }
         let paths = self.paths();
         let wifi = self.wifi.as_ref().map(|wifi| -> Result<Wifi, String> {
             let band = wifi.band.as_ref().map(|name| {
@@ -205,6 +219,7 @@ impl Case {
             Use::Each => Paths::Each,
             Use::Selected => Paths::Selected(Rule::Published),
             Use::SelectedByDemand => Paths::Selected(Rule::DemandAware),
+            Use::ByRate => Paths::ByRate(self.wifi_from.unwrap_or(BitRate::ZERO)),
             Use::Reactive => Paths::Handover(HandoverMode::Reactive),
             Use::OnDemand => Paths::Handover(HandoverMode::OnDemand),
             Use::AlwaysOn => Paths::Handover(HandoverMode::AlwaysOn),
@@ -216,23 +231,33 @@ impl Case {
     fn flows(&self) -> Result<Vec<Traffic>, String> {
         let every = interval("every", self.every)?;
         let bulk = self.bulk.then_some(());
-        let first = match (self.bytes, self.rate, self.chunk.zip(every), bulk) {
-            (Some(bytes), None, None, None) => Traffic::Bulk {
+        let interval_at = |rate: BitRate| match rate.bps() {
+            1_000..=100_000_000 => Ok(rate.time_for(PACKET_BYTES)),
+            _ => Err("rate: 1 kbit/s to 100 Mbit/s".to_owned()),
+        };
+        let rates = self.rates.zip(interval("phase", self.phase)?);
+        let chunks = self.chunk.zip(every);
+        let first = match (self.bytes, self.rate, rates, chunks, bulk) {
+            (Some(bytes), None, None, None, None) => Traffic::Bulk {
                 bytes: Some(bytes.0),
             },
-            (None, Some(rate), None, None) => match rate.bps() {
-                1_000..=100_000_000 => Traffic::Chunks {
-                    bytes: PACKET_BYTES,
-                    every: rate.time_for(PACKET_BYTES),
-                },
-                _ => return Err("rate: 1 kbit/s to 100 Mbit/s".to_owned()),
+            (None, Some(rate), None, None, None) => Traffic::Chunks {
+                bytes: PACKET_BYTES,
+                every: interval_at(rate)?,
             },
-            (None, None, Some((chunk, every)), None) => Traffic::Chunks {
+            (None, None, Some(([one, other], phase)), None, None) => Traffic::InTurn {
+                bytes: PACKET_BYTES,
+                every: [interval_at(one)?, interval_at(other)?],
+                phase,
+            },
+            (None, None, None, Some((chunk, every)), None) => Traffic::Chunks {
                 bytes: chunk.0.min(1 << 20),
                 every,
             },
-            (None, None, None, Some(())) => Traffic::Bulk { bytes: None },
-            _ => return Err("bytes, rate, chunk with every, or bulk: one of them".to_owned()),
+            (None, None, None, None, Some(())) => Traffic::Bulk { bytes: None },
+            _ => {
+                return Err("bytes, rate, rates, chunk with every, or bulk: one of them".to_owned());
+            }
         };
         let messages = interval("messages", self.messages)?.map(|every| Traffic::Chunks {
             bytes: MESSAGE_BYTES,

@@ -194,6 +194,18 @@ mod tests {
                 "case \"a\": rate: 1 kbit/s to 100 Mbit/s",
             ),
             (
+                "[[case]]\nname = \"a\"\nrates = [1000, 2000]\n",
+                "case \"a\": rates: two of them, with",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nrates = [1000, 2]\nphase = \"1s\"\n",
+                "case \"a\": rate: 1 kbit/s to 100 Mbit/s",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\nwifi_from = 5000\n",
+                "case \"a\": wifi_from: needed by",
+            ),
+            (
                 "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"wifi\"\n",
                 "wifi",
             ),
