@@ -22,6 +22,8 @@ use crate::record::{DeviceEnergy, Energy};
 const WWAN: &str = "wwan";
 const PIPE: &str = "pipe";
 
+const JOULES_PER_WH: f64 = 3_600.0;
+
 /// Added to all times: the player's clock starts with the run, but the promotion of a radio
 /// precedes its first packet. It is longer than any promotion.
 const LEAD: Duration = Duration::from_secs(60);
@@ -75,6 +77,14 @@ impl<'a> Accountant<'a> {
             }
             accountant.radios(host)?;
         }
+        for (host, wh) in &model.battery_wh {
+            if !experiment.hosts.iter().any(|h| h.name.get_ref() == host) {
+                return Err(accountant.wrong(wh, &format!("there is no host \"{host}\"")));
+            }
+            if !(wh.get_ref().is_finite() && *wh.get_ref() > 0.0) {
+                return Err(accountant.wrong(wh, &"battery_wh: more than 0"));
+            }
+        }
         if let Some(device) = &model.access_point {
             let profile = accountant.profiles.device(device.get_ref());
             let figures = profile.and_then(|profile| profile.access_point());
@@ -124,7 +134,7 @@ impl<'a> Accountant<'a> {
         })
     }
 
-    fn wrong(&self, at: &Spanned<String>, why: &dyn std::fmt::Display) -> Error {
+    fn wrong<T>(&self, at: &Spanned<T>, why: &dyn std::fmt::Display) -> Error {
         let model = self.model.name.get_ref();
         self.experiment
             .error_at(at, &format!("energy \"{model}\": {why}"))
@@ -262,6 +272,8 @@ impl<'a> Accountant<'a> {
                     joules_without_last_tail: device.joules_without_last_tail,
                     wwan_joules: part(device, WWAN),
                     pipe_joules: part(device, PIPE),
+                    battery_percent: (self.model.battery_wh.get(&device.name))
+                        .map(|wh| device.joules / (wh.get_ref() * JOULES_PER_WH) * 100.0),
                 })
                 .collect(),
         }

@@ -123,6 +123,7 @@ mod machine;
 mod machine_use;
 #[cfg(feature = "measurements")]
 pub mod measurements;
+mod metered;
 mod origin;
 mod pace;
 mod paired;

@@ -20,6 +20,13 @@ pub enum Quantity {
     Joules,
     /// The same without the tails after the last packets.
     JoulesWithoutLastTail,
+    /// Energy of the device that used most of its battery, in percent of that.
+    BatteryPercent,
+    /// Bytes that metered links carried both ways, headers included, in MB.
+    MeteredMb,
+    /// Of a scheme with a price of energy, in virtual time: joules with last tails and the price of
+    /// its seconds, over those of the better scheme without one.
+    CostOverOracle,
     /// Time to the client's first byte, in seconds.
     FirstByteS,
     /// Longest time without a byte, in seconds.
@@ -50,6 +57,11 @@ pub enum Quantity {
     SecondChunkS,
     /// Chunks in dual mode: 95th percentile of the second user's, in seconds.
     SecondChunkP95S,
+    /// Chunks of several users: Jain's index of the users' throughputs, from one over their number
+    /// to 1 where all are equal. A user's throughput is that of a chunk of mean time.
+    Fairness,
+    /// Files over one stream: time to the end of the first one, in seconds.
+    FirstFileS,
     /// Stream: mean one-way delay of its messages, in seconds.
     DelayS,
     /// Stream: median of the delays, in seconds.
@@ -80,7 +92,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// All quantities.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 39] = [
         Self::Seconds,
         Self::Ratio,
         Self::Mbps,
@@ -88,6 +100,9 @@ impl Quantity {
         Self::MbpsMedian,
         Self::Joules,
         Self::JoulesWithoutLastTail,
+        Self::BatteryPercent,
+        Self::MeteredMb,
+        Self::CostOverOracle,
         Self::FirstByteS,
         Self::StallS,
         Self::RedundantShare,
@@ -103,6 +118,8 @@ impl Quantity {
         Self::ChunkP95S,
         Self::SecondChunkS,
         Self::SecondChunkP95S,
+        Self::Fairness,
+        Self::FirstFileS,
         Self::DelayS,
         Self::DelayMedianS,
         Self::DelaySdS,
@@ -127,6 +144,9 @@ impl Quantity {
             Self::MbpsMedian => "median throughput",
             Self::Joules => "energy",
             Self::JoulesWithoutLastTail => "energy without last tail",
+            Self::BatteryPercent => "use of a battery",
+            Self::MeteredMb => "bytes over metered links",
+            Self::CostOverOracle => "joules and price of seconds over the oracle's",
             Self::FirstByteS => "time to first byte",
             Self::StallS => "longest stall",
             Self::RedundantShare => "redundant bytes",
@@ -142,6 +162,8 @@ impl Quantity {
             Self::ChunkP95S => "chunk time, 95th percentile",
             Self::SecondChunkS => "second user's chunk time",
             Self::SecondChunkP95S => "second user's chunk time, 95th percentile",
+            Self::Fairness => "fairness among users",
+            Self::FirstFileS => "time of the first file",
             Self::DelayS => "one-way delay",
             Self::DelayMedianS => "one-way delay, median",
             Self::DelaySdS => "one-way delay, standard deviation",
@@ -171,6 +193,7 @@ impl Quantity {
             | Self::ChunkP95S
             | Self::SecondChunkS
             | Self::SecondChunkP95S
+            | Self::FirstFileS
             | Self::DelayS
             | Self::DelayMedianS
             | Self::DelaySdS
@@ -179,13 +202,16 @@ impl Quantity {
             | Self::MessageS
             | Self::MessageP95S
             | Self::MessageMaxS => "s",
-            Self::CpuPrimary | Self::CpuHelper | Self::CpuMachine => "%",
+            Self::CpuPrimary | Self::CpuHelper | Self::CpuMachine | Self::BatteryPercent => "%",
+            Self::MeteredMb => "MB",
             Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps | Self::BulkMbps => {
                 "Mbit/s"
             }
             Self::Joules | Self::JoulesWithoutLastTail => "J",
             Self::Ratio
             | Self::RedundantShare
+            | Self::CostOverOracle
+            | Self::Fairness
             | Self::Switches
             | Self::Stalls
             | Self::StallRatio => "",
@@ -204,12 +230,20 @@ impl Quantity {
     pub fn less_is_better(self) -> bool {
         !matches!(
             self,
-            Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps | Self::BulkMbps
+            Self::Mbps
+                | Self::MbpsP5
+                | Self::MbpsMedian
+                | Self::BitrateMbps
+                | Self::BulkMbps
+                | Self::Fairness
         )
     }
 
     /// Whether it is computed by a model of radios.
     pub fn is_energy(self) -> bool {
-        matches!(self, Self::Joules | Self::JoulesWithoutLastTail)
+        matches!(
+            self,
+            Self::Joules | Self::JoulesWithoutLastTail | Self::BatteryPercent
+        )
     }
 }

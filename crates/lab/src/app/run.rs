@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::ran::Setting;
 use super::{chunks, messages, page, stream, timed, video};
 use crate::client::{Outcome, Progress};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::experiment::Application;
 
 /// Runs the application to its end.
@@ -18,6 +18,9 @@ pub(crate) fn run(app: Application, setting: &Setting, progress: Progress) -> Re
         Application::Video(video) => video::watch(video, setting, progress)?,
         Application::Page(page) => page::load(page, setting, progress)?,
         Application::Stream(stream) => stream::listen(stream, setting, progress)?,
+        Application::Files(_) => {
+            return Err(Error::run("files over one stream run in virtual time only"));
+        }
         Application::Chunks(chunks) => chunks::fetch(chunks, setting, progress)?,
         Application::Messages(messages) => messages::exchange(messages, setting, progress)?,
         Application::Timed(length) => timed::fetch(length, setting, progress)?,

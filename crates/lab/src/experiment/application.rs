@@ -1,5 +1,5 @@
-//! Workloads that are applications: video, page, stream, chunks, messages beside a download, and
-//! downloads of a given duration.
+//! Workloads that are applications: video, page, stream, files over one stream, chunks, messages
+//! beside a download, and downloads of a given duration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use super::page::MAX_OBJECTS;
 use super::terms::Connection;
 use mpbond_units::Size;
 
-/// The application of a workload, from one of its keys `video`, `page`, `stream`, `chunks`,
-/// `messages` and `for`.
+/// The application of a workload, from one of its keys `video`, `page`, `stream`, `files`,
+/// `chunks`, `messages` and `for`.
 #[derive(Debug, Clone, Copy)]
 pub enum Application<'a> {
     /// A DASH video.
@@ -27,6 +27,8 @@ pub enum Application<'a> {
     Page(&'a Page),
     /// A stream of constant rate.
     Stream(&'a Stream),
+    /// Files one after the other over one stream.
+    Files(&'a [Size]),
     /// Chunks with pauses between them.
     Chunks(&'a Chunks),
     /// Messages beside a download.
@@ -177,6 +179,7 @@ pub(crate) const LEAST_OF_PAGE: Duration = Duration::from_secs(2);
 pub(crate) const BULK_AHEAD: Duration = Duration::from_secs(2);
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
 const MAX_CONNECTIONS: usize = 64;
+const MAX_FILES: usize = 16;
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// Smallest message; its time stamp takes eight bytes.
 const MIN_MESSAGE_BYTES: u64 = 16;
@@ -226,6 +229,11 @@ impl Application<'_> {
                 !(MIN_MESSAGE_BYTES..=1 << 20).contains(&s.message.0),
                 "stream: message: from 16 B to 1 MiB",
             )),
+            Self::Files(files) => wrong(
+                !(2..=MAX_FILES).contains(&files.len())
+                    || files.iter().any(|file| !(1..=1 << 30).contains(&file.0)),
+                "files: 2 to 16 of them, of 1 B to 1 GiB",
+            ),
             Self::Chunks(c) => wrong(
                 !(1..=10_000).contains(&c.count) || !(1..=1 << 30).contains(&c.bytes.0),
                 "chunks: 1 to 10000 of them, of 1 B to 1 GiB",
@@ -257,7 +265,7 @@ impl Application<'_> {
     pub(crate) fn adapts(&self) -> bool {
         match self {
             Self::Video(v) => v.ladder.len() > 1,
-            Self::Stream(_) | Self::Chunks(_) => false,
+            Self::Stream(_) | Self::Files(_) | Self::Chunks(_) => false,
             Self::Page(p) => p.bulk,
             Self::Messages(m) => m.bulk,
             Self::Timed(_) => true,
@@ -269,6 +277,7 @@ impl Application<'_> {
         match self {
             Self::Video(v) => v.length.saturating_sub(v.buffer),
             Self::Stream(s) => s.length,
+            Self::Files(_) => Duration::ZERO,
             Self::Chunks(c) => c.least_gap * c.count.saturating_sub(1),
             Self::Page(p) => p.ahead(),
             Self::Messages(m) => m.length,
@@ -282,6 +291,8 @@ impl Application<'_> {
             // Over when everything is fetched, a buffer before the end of playback.
             Self::Video(_) => self.least_time() + Duration::from_secs(5),
             Self::Stream(s) => s.length,
+            // Only the links limit it.
+            Self::Files(_) => Duration::ZERO,
             Self::Chunks(c) => {
                 let pause = (c.least_gap + c.most_gap) / 2;
                 (pause + Duration::from_secs(1)) * c.count
@@ -302,6 +313,7 @@ impl Application<'_> {
             Self::Page(p) if p.bulk => 0,
             Self::Page(p) => p.bytes(),
             Self::Stream(s) => s.messages().saturating_mul(s.message.0),
+            Self::Files(files) => files.iter().map(|file| file.0).sum(),
             Self::Chunks(c) => c.bytes.0 * u64::from(c.count),
             Self::Messages(m) if m.bulk => 0,
             Self::Messages(m) => m.bytes.0 * (m.length.as_nanos() / m.every.as_nanos()) as u64,

@@ -22,6 +22,9 @@ pub struct EnergyModel {
     /// the same kind (cellular, WiFi, Bluetooth).
     #[serde(default)]
     pub device: BTreeMap<String, Spanned<String>>,
+    /// Energy of the full batteries of hosts, in Wh.
+    #[serde(default)]
+    pub battery_wh: BTreeMap<String, Spanned<f64>>,
     /// Device profile with the power of an access point, which the primary is while it uses pipes;
     /// not accounted by default.
     pub access_point: Option<Spanned<String>>,

@@ -93,6 +93,9 @@ pub struct Link {
     pub far_radio: Option<Spanned<String>>,
     /// The link is an emulated one of Bluetooth, between Unix sockets.
     pub bluetooth: Option<BluetoothSpec>,
+    /// Whether its bytes are counted as metered, as those of a cellular contract.
+    #[serde(default)]
+    pub metered: bool,
     /// Changes during transfers.
     #[serde(rename = "change", default)]
     pub changes: Vec<Change>,

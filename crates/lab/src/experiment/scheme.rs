@@ -1,5 +1,6 @@
 //! `[[scheme]]`: a way to carry workloads.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpbond_sim::world::{
@@ -91,6 +92,24 @@ pub struct Scheme {
     pub without: Vec<Mechanism>,
     /// Price of energy; without it, helpers are always used.
     pub energy_price: Option<EnergyPrice>,
+    /// Steps of the costs of direct links and helpers, by name: of those that have room, the
+    /// cheapest carry data (ADR 0043). Zero without it. Only in files with `simulated = true`.
+    #[serde(default)]
+    pub costs: BTreeMap<Spanned<String>, u8>,
+    /// Direct links and helpers, by name, that carry data only while none of the others works, as a
+    /// policy's mode `saver` has the costly ones. Only in files with `simulated = true`.
+    #[serde(default)]
+    pub standby: Vec<Spanned<String>>,
+    /// Whether the client tells the proxy where each of the workload's `files` ends. Only in files
+    /// with `simulated = true`.
+    #[serde(default)]
+    pub chunk_ends: bool,
+    /// Number of users, each with all links of the file as links of the user's own. Links on a
+    /// medium share it with those of the others. All run the same workload, `chunks`, with pauses
+    /// of their own, and quantities of chunks are of all users' chunks. Only in files with
+    /// `simulated = true`.
+    #[serde(default = "one_device")]
+    pub users: usize,
     /// Position on the axis of the experiment's `parameter`.
     pub parameter: Option<f64>,
     /// Name of a line in pictures, for schemes that differ only in the parameter; its own name by

@@ -2,7 +2,7 @@
 
 use super::file::Experiment;
 use super::scheme::{Carrier, Scheme};
-use super::terms::{Role, name_of};
+use super::terms::Role;
 use super::workload::Workload;
 use crate::quantity::Quantity;
 
@@ -105,23 +105,16 @@ pub(crate) fn leave_out(e: &mut Experiment) -> Vec<String> {
 
 /// A requirement of `scheme` that simulation lacks.
 fn scheme_needs(scheme: &Scheme) -> Option<String> {
-    let carrier = scheme.scheme;
-    match carrier {
+    match scheme.scheme {
         Carrier::Kibbutz => return Some("kibbutz needs the kernel's Multipath TCP".into()),
         Carrier::Combine => return Some("combine needs HTTP".into()),
         Carrier::External => return Some("programs other than mpbond are not simulated".into()),
         Carrier::Mpbond | Carrier::Single => {}
     }
-    if scheme.congestion != "cubic" {
-        return Some(format!(
+    (scheme.congestion != "cubic").then(|| {
+        format!(
             "congestion control {}: only cubic is simulated",
             scheme.congestion
-        ));
-    }
-    (scheme.dual).then(|| {
-        format!(
-            "dual mode of {}: two users are not simulated",
-            name_of(carrier)
         )
     })
 }

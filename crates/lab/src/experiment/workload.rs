@@ -33,6 +33,10 @@ pub struct Workload {
     pub page: Option<Page>,
     /// Instead of one body: a stream of constant rate.
     pub stream: Option<Stream>,
+    /// Instead of one body: files one after the other over one stream, all requested at once. Only
+    /// in files with `simulated = true`.
+    #[serde(default)]
+    pub files: Vec<Size>,
     /// Instead of one body: chunks with pauses.
     pub chunks: Option<Chunks>,
     /// Instead of one body: messages beside a download.
@@ -87,7 +91,9 @@ impl Workload {
         let chunks = self.chunks.as_ref().map(Application::Chunks);
         let timed = self.length.map(Application::Timed);
         let messages = self.messages.as_ref().map(Application::Messages);
-        video.or(page).or(stream).or(chunks).or(messages).or(timed)
+        let files = (!self.files.is_empty()).then(|| Application::Files(&self.files));
+        let all = [video, page, stream, files, chunks, messages, timed];
+        all.into_iter().flatten().next()
     }
 
     /// Most bytes that it fetches; 0 where only the links limit them.

@@ -24,6 +24,11 @@ impl Quantity {
             }
             Self::Joules => Some(energy()?.joules),
             Self::JoulesWithoutLastTail => Some(energy()?.joules_without_last_tail),
+            Self::BatteryPercent => {
+                let devices = energy()?.devices.iter();
+                let used = devices.filter_map(|device| device.battery_percent);
+                used.reduce(f64::max)
+            }
             Self::FirstByteS => d.first_byte_s,
             Self::StallS => Some(d.longest_stall_s),
             Self::RedundantShare => Some(d.redundant_bytes? as f64 / d.bytes as f64),
@@ -45,6 +50,10 @@ impl Quantity {
             | Self::ChunkP95S
             | Self::SecondChunkS
             | Self::SecondChunkP95S
+            | Self::CostOverOracle
+            | Self::Fairness
+            | Self::FirstFileS
+            | Self::MeteredMb
             | Self::DelayS
             | Self::DelayMedianS
             | Self::DelaySdS

@@ -159,6 +159,9 @@ pub struct DeviceEnergy {
     pub wwan_joules: f64,
     /// Radios at its ends of pipes.
     pub pipe_joules: f64,
+    /// `joules` in percent of its battery, where the model has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub battery_percent: Option<f64>,
 }
 
 impl Transfer {

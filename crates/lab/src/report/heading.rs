@@ -12,6 +12,11 @@ pub(super) const fn of(quantity: Quantity) -> &'static str {
         Quantity::MbpsMedian => "Throughput that was exceeded half of the time",
         Quantity::Joules => "Energy of all devices, their radios' last tails included",
         Quantity::JoulesWithoutLastTail => "Energy of all devices until the last packet",
+        Quantity::BatteryPercent => "Energy of the device that used most of its battery",
+        Quantity::MeteredMb => "Bytes over metered links",
+        Quantity::CostOverOracle => {
+            "Joules and price of the seconds, over the better scheme without a price"
+        }
         Quantity::FirstByteS => "Time until the first byte arrived",
         Quantity::StallS => "Longest time in which no byte arrived",
         Quantity::RedundantShare => "Bytes sent twice, as a share of the file",
@@ -27,6 +32,8 @@ pub(super) const fn of(quantity: Quantity) -> &'static str {
         Quantity::ChunkP95S => "Time within which 95 % of the chunks arrived",
         Quantity::SecondChunkS => "Time that a chunk of the second user took, mean",
         Quantity::SecondChunkP95S => "Time within which 95 % of the second user's chunks arrived",
+        Quantity::Fairness => "Fairness among users, by Jain's index",
+        Quantity::FirstFileS => "Time until the first file had arrived",
         Quantity::DelayS => "One-way delay of the messages, mean",
         Quantity::DelayMedianS => "One-way delay of the messages, median",
         Quantity::DelaySdS => "Standard deviation of the messages' one-way delay",

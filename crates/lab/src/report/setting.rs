@@ -201,6 +201,7 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
                 Some(Application::Video(_)) => "a video".into(),
                 Some(Application::Page(_)) => "a page".into(),
                 Some(Application::Stream(_)) => "a stream".into(),
+                Some(Application::Files(files)) => format!("{} files", files.len()),
                 Some(Application::Chunks(_)) => "chunks".into(),
                 Some(Application::Messages(m)) if m.bulk => "messages beside a download".into(),
                 Some(Application::Messages(_)) => "messages".into(),

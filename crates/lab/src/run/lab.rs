@@ -24,9 +24,11 @@ use crate::ideal::ideal_time;
 use crate::isolate::Inside;
 use crate::links::{played_bluetooth, played_links, setting_changes, timed_changes};
 use crate::machine_use::{Reader, Reading, Use};
+use crate::metered::metered_mb;
 use crate::origin::{self, Listening, ORIGIN_PORT, Received};
 use crate::player::{Clock, Emulated, Logs, Player};
 use crate::progress::Progress;
+use crate::quantity::Quantity;
 use crate::record::{Lateness, RunReport, SubflowShare, Transfer};
 use crate::resume::Done;
 use crate::wiring::Network;
@@ -374,6 +376,8 @@ impl<'a> Lab<'a> {
         };
         let passed = self.player.passed()?;
         let links = self.player.links();
+        let metered = metered_mb(e, links, &passed).map(|mb| (Quantity::MeteredMb, mb));
+        let noticed = outcome.noticed.into_iter().chain(metered).collect();
         let energy = self
             .accountants
             .iter()
@@ -413,7 +417,7 @@ impl<'a> Lab<'a> {
             subflows: shares.subflows,
             classes: shares.classes,
             progress: outcome.series,
-            noticed: outcome.noticed,
+            noticed,
             cpu_s,
             cpu_percent,
             machine,

@@ -7,6 +7,7 @@ use mpbond_sim::world::{ExchangeOutcome, Observed, VisitOutcome};
 use mpbond_units::Timestamp;
 
 use super::topology::{CLOSING, Part, Prepared, direction};
+use super::users;
 use crate::app::{
     mean_and_p95, messages_quantities, page_quantities, stream_quantities, video_quantities,
 };
@@ -18,6 +19,7 @@ use crate::experiment::{
 };
 use crate::ideal::ideal_time;
 use crate::link_progress;
+use crate::metered::metered_mb;
 use crate::player::Passed;
 use crate::quantity::Quantity;
 use crate::record::{SubflowShare, Transfer};
@@ -43,20 +45,28 @@ pub(super) fn transfers(
     accountants: &[Accountant],
     world: &Prepared,
     place: Place,
-    observed: &Observed,
+    observed: &[Observed],
 ) -> Result<Vec<Transfer>> {
-    let passed: Vec<Passed> = observed.passed.iter().map(passed).collect();
     let mut all = Vec::new();
+    let Some((first, others)) = observed.split_first() else {
+        return Ok(all);
+    };
+    let passed = all_passed(world, first, others);
     for part in &world.parts {
-        let visit = part.visit.map(|visit| &observed.visits[visit]);
+        let visit = part.visit.map(|visit| &first.visits[visit]);
         let of_visit = visit.map_or(&[][..], |visit| &visit.exchanges);
         let all_of_part = part.exchanges.clone().chain(of_visit.iter().copied());
-        let ran = all_of_part.filter(|e| !observed.left_out[*e]);
+        let ran = all_of_part.filter(|e| !first.left_out[*e]);
         let whole: Option<Vec<&ExchangeOutcome>> =
-            ran.map(|e| observed.exchanges[e].as_ref()).collect();
+            ran.map(|e| first.exchanges[e].as_ref()).collect();
         let is_whole = visit.is_none_or(|visit| visit.took.is_some());
-        let Some(outcomes) = whole.filter(|all| is_whole && !all.is_empty()) else {
-            all.push(failed(e, world.scheme, part, place, observed));
+        let whole = whole.filter(|all| is_whole && !all.is_empty());
+        let beside = others.iter().map(|other| of_part(part, other));
+        let beside: Option<Vec<Vec<&ExchangeOutcome>>> = beside.collect();
+        let Some((outcomes, beside)) = whole.zip(beside) else {
+            let failing = observed.iter().find(|o| o.failure.is_some());
+            let failing = failing.unwrap_or(first);
+            all.push(failed(e, world.scheme, part, place, failing));
             break;
         };
         all.push(transfer(
@@ -65,11 +75,28 @@ pub(super) fn transfers(
             world,
             part,
             place,
-            (visit, &outcomes),
+            (visit, &outcomes, &beside),
             &passed,
         )?);
     }
     Ok(all)
+}
+
+/// Another user's exchanges of a part; `None` where one is not over.
+fn of_part<'o>(part: &Part, other: &'o Observed) -> Option<Vec<&'o ExchangeOutcome>> {
+    let all = part.exchanges.clone();
+    all.map(|e| other.exchanges[e].as_ref()).collect()
+}
+
+/// Packets of all users on the links of the first one, by arrival.
+fn all_passed(world: &Prepared, first: &Observed, others: &[Observed]) -> Vec<Passed> {
+    let mut all: Vec<Passed> = first.passed.iter().map(passed).collect();
+    for (other, its) in world.others.iter().zip(others) {
+        let seen = its.passed.iter().map(passed);
+        all.extend(seen.filter_map(|packet| other.seen_by_first(packet, &world.links)));
+    }
+    all.sort_by_key(|packet| packet.arrived);
+    all
 }
 
 fn transfer(
@@ -78,7 +105,11 @@ fn transfer(
     world: &Prepared,
     part: &Part,
     place: Place,
-    (visit, outcomes): (Option<&VisitOutcome>, &[&ExchangeOutcome]),
+    (visit, outcomes, beside): (
+        Option<&VisitOutcome>,
+        &[&ExchangeOutcome],
+        &[Vec<&ExchangeOutcome>],
+    ),
     passed: &[Passed],
 ) -> Result<Transfer> {
     let (scheme, workload) = (world.scheme, part.workload);
@@ -108,12 +139,19 @@ fn transfer(
     let longest_stall_s = watch.longest().as_secs_f64();
     let first = |x: &&ExchangeOutcome| Some(x.started + x.first_byte?);
     let first = outcomes.iter().filter_map(first).min();
-    let since = |p: &&Passed| p.arrived >= start && p.arrived <= end + CLOSING;
+    // In dual mode, radios work for both users until both are done.
+    let both = beside.iter().flatten().filter(|_| scheme.dual);
+    let over = both.map(|x| ended(x)).max().unwrap_or(end).max(end);
+    let since = |p: &&Passed| p.arrived >= start && p.arrived <= over + CLOSING;
     let passed: Vec<Passed> = passed.iter().filter(since).copied().collect();
     let energy = accountants
         .iter()
-        .map(|a| a.account(scheme, &world.links, &passed, end))
+        .map(|a| a.account(scheme, &world.links, &passed, over))
         .collect::<Result<_>>()?;
+    let mut noticed = noticed(workload, visit, outcomes);
+    noticed.extend(users::quantities(scheme.dual, outcomes, beside));
+    let metered = metered_mb(e, &world.links, &passed);
+    noticed.extend(metered.map(|mb| (Quantity::MeteredMb, mb)));
     let subflows = shares(start, outcomes);
     let unfit_because = ratio_not_kept(e, scheme, &subflows);
     let links = if place.repetition < MAX_CURVES {
@@ -136,7 +174,7 @@ fn transfer(
             Client::Fetch => watch.into_series(),
             Client::Curl => Vec::new(),
         },
-        noticed: noticed(workload, visit, outcomes),
+        noticed,
         energy,
         links,
         fit: unfit_because.is_none(),
@@ -307,6 +345,15 @@ fn noticed(
             let figures = mean_and_p95(outcomes.iter().map(seconds).collect());
             let named = |(mean, p95)| [(Quantity::ChunkS, mean), (Quantity::ChunkP95S, p95)].into();
             figures.map(named).unwrap_or_default()
+        }
+        Some(Application::Files(files)) => {
+            let first = files.first().map_or(0, |file| file.0);
+            let arrivals = outcomes.iter().flat_map(|x| &x.arrivals);
+            let end = arrivals
+                .filter(|(_, bytes)| *bytes >= first)
+                .map(|(at, _)| *at);
+            let end = end.min().map(|at| (Quantity::FirstFileS, at.as_secs_f64()));
+            end.into_iter().collect()
         }
         Some(Application::Messages(messages)) => {
             // The download beside them is the last exchange.

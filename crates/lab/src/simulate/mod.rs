@@ -6,10 +6,12 @@
 
 mod account;
 mod options;
+mod oracle;
 mod price;
 mod progress;
 mod seeds;
 mod topology;
+mod users;
 mod workers;
 
 pub use options::SimulateOptions;

@@ -3,16 +3,15 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use mpbond_sim::world::{World, observe_plain};
-
 use super::account::{self, Place};
 use super::options::SimulateOptions;
+use super::oracle;
 use super::progress::Progress;
 use super::topology::{self, Prepared};
 use super::workers::on_all_processors;
 use crate::energy::Accountant;
 use crate::error::{Error, Result};
-use crate::experiment::{Carrier, Experiment, leave_out};
+use crate::experiment::{Experiment, leave_out};
 use crate::record::{RunReport, Simulated, Transfer};
 use crate::run::{RunOptions, chosen, hand_out};
 use crate::{link_progress, machine, paper, summary};
@@ -90,7 +89,10 @@ pub(super) fn all_seeds(
     let seeds = simulated.seeds as usize;
     let progress = Progress::new(options.quiet, each * seeds);
     let count = worlds.len() * seeds;
-    on_all_processors(count, options.threads, progress, |number| work.one(number))
+    let each = |number| work.one(number);
+    let mut all = on_all_processors(count, options.threads, progress, each)?;
+    oracle::compare(e, &mut all);
+    Ok(all)
 }
 
 /// State shared by the threads.
@@ -109,11 +111,7 @@ impl Work<'_> {
             repetition: repetition as u32,
             seed: self.first_seed.wrapping_add(repetition as u64),
         };
-        let scenario = world.scenario(place.seed);
-        let observed = match world.scheme.scheme {
-            Carrier::Single => observe_plain(&scenario),
-            _ => World::new(scenario).observe(),
-        };
+        let observed = world.observe(place.seed);
         account::transfers(self.experiment, self.accountants, world, place, &observed)
     }
 }

@@ -12,13 +12,14 @@ use mpbond_radio::Profiles;
 use mpbond_sim::ideal;
 use mpbond_sim::link::{LinkChange, LinkConfig, Rate};
 use mpbond_sim::world::{
-    Ending, Exchange, Fault, Happening, HelperId, Late, Pace, Program, Rounds, Route, Scenario,
-    TwoWay, Visit, When,
+    Ending, Exchange, Fault, Happening, HelperId, Late, Observed, Pace, Program, Rounds, Route,
+    Scenario, TwoWay, User, Visit, When, World, observe_plain,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::price;
+use super::users::{Other, ways};
 use crate::app::gaps;
 use crate::client::WARM_UP_BYTES;
 use crate::duration::time_limit;
@@ -58,6 +59,8 @@ pub(super) struct Prepared<'e> {
     /// Names of the links of the world.
     pub links: Vec<String>,
     scenario: Scenario,
+    /// Worlds of other users, with the same exchanges.
+    pub others: Vec<Other>,
 }
 
 /// A transfer in a world.
@@ -88,33 +91,50 @@ impl Part<'_> {
 }
 
 impl Prepared<'_> {
-    /// The scenario for a seed.
-    pub fn scenario(&self, seed: u64) -> Scenario {
-        let mut scenario = self.scenario.clone();
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        scenario.seed = rng.next_u64();
-        let extra: Vec<Duration> = (scenario.links.iter())
-            .map(|_| {
-                let share = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-                MAX_EXTRA_DELAY.mul_f64(share)
-            })
-            .collect();
-        for (link, extra) in scenario.links.iter_mut().zip(&extra) {
-            link.up.delay += *extra;
-            link.down.delay += *extra;
+    /// Simulates it with a seed. Results of the first user come first.
+    pub fn observe(&self, seed: u64) -> Vec<Observed> {
+        let first = User {
+            scenario: varied(&self.scenario, seed),
+            reversed: Vec::new(),
+        };
+        let others = (1..).zip(&self.others).map(|(number, other)| User {
+            scenario: varied(&other.scenario, seed ^ (number << 32)),
+            reversed: other.reversed.clone(),
+        });
+        let users = std::iter::once(first).chain(others);
+        match self.scheme.scheme {
+            Carrier::Single => users.map(|user| observe_plain(&user.scenario)).collect(),
+            _ => World::observe_together(users.collect()),
         }
-        for fault in &mut scenario.faults {
-            if let Happening::Link { link, up, down } = &mut fault.what
-                && let Some(extra) = extra.get(*link)
-            {
-                let delays = [up, down].into_iter().flatten();
-                for delay in delays.filter_map(|change| change.delay.as_mut()) {
-                    *delay += *extra;
-                }
+    }
+}
+
+/// A scenario with what a seed draws.
+fn varied(scenario: &Scenario, seed: u64) -> Scenario {
+    let mut scenario = scenario.clone();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    scenario.seed = rng.next_u64();
+    let extra: Vec<Duration> = (scenario.links.iter())
+        .map(|_| {
+            let share = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            MAX_EXTRA_DELAY.mul_f64(share)
+        })
+        .collect();
+    for (link, extra) in scenario.links.iter_mut().zip(&extra) {
+        link.up.delay += *extra;
+        link.down.delay += *extra;
+    }
+    for fault in &mut scenario.faults {
+        if let Happening::Link { link, up, down } = &mut fault.what
+            && let Some(extra) = extra.get(*link)
+        {
+            let delays = [up, down].into_iter().flatten();
+            for delay in delays.filter_map(|change| change.delay.as_mut()) {
+                *delay += *extra;
             }
         }
-        scenario
     }
+    scenario
 }
 
 /// The worlds of all workloads that `scheme` carries, one for each session.
@@ -136,21 +156,36 @@ pub(super) fn prepare<'e>(
     }
     let worlds = sessions.into_iter();
     worlds
-        .map(|workloads| Builder::new(e, scheme, &workloads, accountants)?.build(&workloads))
+        .map(|workloads| {
+            let of = |user| Builder::new(e, scheme, &workloads, accountants, user);
+            let mut world = of(0)?.build(&workloads)?;
+            for user in 1..scheme.users.max(1 + usize::from(scheme.dual)) {
+                let other = of(user)?.build_other(&workloads)?;
+                world.others.push(other);
+            }
+            Ok(world)
+        })
         .collect()
 }
 
 /// Whether the session of `before` carries `next` as well.
 fn lives_on(e: &Experiment, scheme: &Scheme, before: Option<&Workload>, next: &Workload) -> bool {
     let before = before.filter(|b| b.faults.is_empty() && !b.leaves_other_links(e, next));
-    before.is_some() && scheme.scheme == Carrier::Mpbond && scheme.start == Start::Warm
+    // Users would not end at the same time.
+    let has_others = scheme.dual || scheme.users > 1;
+    let has_session = scheme.scheme == Carrier::Mpbond && scheme.start == Start::Warm;
+    before.is_some() && has_session && !has_others
 }
 
 struct Builder<'e> {
     e: &'e Experiment,
     scheme: &'e Scheme,
+    /// Number of the user.
+    user: usize,
     /// Links of the scheme, in the order of the world's.
     used: Vec<&'e Link>,
+    /// Indices of links that are seen from their other end.
+    reversed: Vec<usize>,
     scenario: Scenario,
 }
 
@@ -160,30 +195,27 @@ impl<'e> Builder<'e> {
         scheme: &'e Scheme,
         workloads: &[&Workload],
         accountants: &[Accountant<'e>],
+        user: usize,
     ) -> Result<Self> {
         let mut used: Vec<&Link> = Vec::new();
-        let mut routes = Vec::new();
-        for link in scheme.direct_links(e) {
-            routes.push(Route::direct(link.name.get_ref(), used.len()));
-            used.push(link);
-        }
-        for (helper, number) in scheme.helpers(e).zip(0..) {
-            let (Some(pipe), Some(up)) = (e.pipe_of(helper), e.uplink_of(helper)) else {
-                continue;
-            };
-            if e.pipes_of(helper).count() > 1 {
-                let why = format!("helper {helper} has several pipes, which are not simulated");
-                return Err(Error::run(why));
-            }
+        let (mut routes, mut reversed) = (Vec::new(), Vec::new());
+        for way in ways(e, scheme, user)? {
             let at = used.len();
-            used.extend([pipe, up]);
-            routes.push(if scheme.split {
-                Route::through(helper, HelperId(number), at, at + 1)
-            } else {
-                let mut route = Route::direct(helper, at);
-                route.links.push(at + 1);
-                route
-            });
+            let mut route = match way.helper {
+                Some(number) if scheme.split => {
+                    Route::through(way.name, HelperId(number), at, at + 1)
+                }
+                _ => Route::direct(way.name, at),
+            };
+            route.links = (at..at + way.links.len()).collect();
+            let mut costs = scheme.costs.iter();
+            let cost = costs.find(|(name, _)| name.get_ref() == way.name);
+            route.cost = cost.map_or(0, |(_, cost)| *cost);
+            let mut standby = scheme.standby.iter();
+            route.backup = standby.any(|name| name.get_ref() == way.name);
+            routes.push(route);
+            reversed.extend(way.is_reversed.then_some(at));
+            used.extend(way.links);
         }
         let profiles = Profiles::shipped().map_err(Error::run)?;
         // All workloads have the same setting.
@@ -206,7 +238,9 @@ impl<'e> Builder<'e> {
         Ok(Self {
             e,
             scheme,
+            user,
             used,
+            reversed,
             scenario,
         })
     }
@@ -222,6 +256,33 @@ impl<'e> Builder<'e> {
             parts,
             links: (self.used.iter().map(|l| l.name.get_ref().clone())).collect(),
             scenario: self.scenario,
+            others: Vec::new(),
+        })
+    }
+
+    fn build_other(self, workloads: &[&'e Workload]) -> Result<Other> {
+        let (user, scheme, reversed) = (self.user, self.scheme, self.reversed.clone());
+        let Prepared {
+            mut scenario,
+            links,
+            ..
+        } = self.build(workloads)?;
+        if scheme.users > 1 {
+            for link in &mut scenario.links {
+                link.name += &format!(" of user {user}");
+                let radios = [&mut link.shared.near_radio, &mut link.shared.far_radio];
+                for radio in radios.into_iter().flatten() {
+                    radio.owner += &format!(" of user {user}");
+                }
+            }
+        } else if scheme.scheme == Carrier::Mpbond {
+            // The links are the first user's, whose world changes them.
+            scenario.faults.clear();
+        }
+        Ok(Other {
+            scenario,
+            reversed,
+            links: if scheme.dual { links } else { Vec::new() },
         })
     }
 
@@ -337,7 +398,7 @@ impl<'e> Builder<'e> {
         };
         match workload.application() {
             Some(Application::Chunks(chunks)) => {
-                let pauses = gaps(chunks, self.e.seed);
+                let pauses = gaps(chunks, self.e.seed.wrapping_add(self.user as u64));
                 for (number, pause) in (0..chunks.count).zip(pauses) {
                     // The pause of the first chunk follows it.
                     let when = match all.len().checked_sub(1) {
@@ -350,6 +411,19 @@ impl<'e> Builder<'e> {
                         ..Exchange::download(when, chunks.bytes.0)
                     });
                 }
+            }
+            Some(Application::Files(files)) => {
+                let ends = files.iter().scan(0, |end, file| {
+                    *end += file.0;
+                    Some(*end)
+                });
+                let ends: Vec<u64> = ends.collect();
+                let told = self.scheme.chunk_ends;
+                all.push(Exchange {
+                    class,
+                    chunk_ends: if told { ends.clone() } else { Vec::new() },
+                    ..Exchange::download(start, ends.last().copied().unwrap_or_default())
+                });
             }
             Some(Application::Messages(messages)) => {
                 let download = Exchange::download(start, messages.bytes.0);

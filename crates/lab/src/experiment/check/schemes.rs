@@ -59,6 +59,19 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
                     .into(),
             );
         }
+        if let Some(message) = simulated(e, scheme) {
+            return wrong(message.into());
+        }
+        for name in scheme.costs.keys().chain(&scheme.standby) {
+            let known = || {
+                e.direct_links()
+                    .map(|l| &l.name)
+                    .chain(e.helpers().map(|h| &h.name))
+            };
+            if !known().any(|known| known == name) {
+                return Err(place.at(name, unknown("direct link or helper", name, known())));
+            }
+        }
         if let Some(message) = external(e, scheme) {
             return wrong(message);
         }
@@ -85,6 +98,30 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The first rule that keys for virtual time break.
+fn simulated(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
+    const USERS: std::ops::RangeInclusive<usize> = 1..=16;
+    let of_links = !scheme.costs.is_empty() || !scheme.standby.is_empty();
+    let is_used = of_links || scheme.chunk_ends || scheme.users != 1;
+    if is_used && (scheme.scheme != Carrier::Mpbond || !e.simulated) {
+        return Some(
+            "costs, standby, chunk_ends and users are only for `mpbond`, in a file with \
+             `simulated = true`",
+        );
+    }
+    if scheme.chunk_ends && !e.workloads_of(scheme).all(|w| !w.files.is_empty()) {
+        return Some("chunk_ends is only for `files`: list its `workloads`");
+    }
+    if !USERS.contains(&scheme.users) {
+        return Some("users: from 1 to 16");
+    }
+    let only_chunks = || e.workloads_of(scheme).all(|w| w.chunks.is_some());
+    if scheme.users > 1 && (scheme.dual || !only_chunks()) {
+        return Some("users are only for `chunks` without dual: list its `workloads`");
+    }
+    None
 }
 
 /// The first rule that a scheme `external` breaks, or another scheme with its key.

@@ -53,6 +53,7 @@ pub(super) fn workloads(e: &Experiment, place: &Place) -> Result<()> {
             workload.video.is_some(),
             workload.page.is_some(),
             workload.stream.is_some(),
+            !workload.files.is_empty(),
             workload.chunks.is_some(),
             workload.messages.is_some(),
             workload.length.is_some(),
@@ -60,7 +61,8 @@ pub(super) fn workloads(e: &Experiment, place: &Place) -> Result<()> {
         ];
         if kinds.into_iter().filter(|kind| *kind).count() != 1 {
             return wrong(
-                "bytes: from 1 B to 4 GiB, or one of video, page, stream, chunks, messages and for",
+                "bytes: from 1 B to 4 GiB, or one of video, page, stream, files, chunks, messages and \
+                 for",
             );
         }
         if let Some(app) = workload.application() {
@@ -73,6 +75,9 @@ pub(super) fn workloads(e: &Experiment, place: &Place) -> Result<()> {
             if let Some(error_text) = app.error_text() {
                 return wrong(error_text);
             }
+        }
+        if !workload.files.is_empty() && !e.simulated {
+            return wrong("files are only for a file with `simulated = true`");
         }
         if workload.class != StreamClass::default() && e.client != Client::Fetch {
             return wrong("class needs `client = \"fetch\"`");

@@ -1,7 +1,9 @@
 //! Tests of simulated experiments.
 
 mod price;
+mod rows;
 mod streams;
+mod users;
 mod visits;
 
 use super::options::SimulateOptions;
@@ -72,6 +74,12 @@ const NO_MORE: [&str; 3] = [""; 3];
 
 fn experiment(rest: &str) -> Experiment {
     Experiment::parse("tiny.toml", &format!("{HEAD}{rest}")).unwrap()
+}
+
+/// One that runs in virtual time only.
+fn virtual_only(rest: &str) -> crate::error::Result<Experiment> {
+    let head = HEAD.replacen("client", "simulated = true\nclient", 1);
+    Experiment::parse("tiny.toml", &format!("{head}{rest}"))
 }
 
 fn run(e: &Experiment, first_seed: u64, threads: usize) -> Vec<Transfer> {

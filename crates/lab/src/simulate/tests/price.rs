@@ -6,6 +6,7 @@ use mpbond_price::EnergyMode;
 
 use super::{of, run};
 use crate::experiment::Experiment;
+use crate::quantity::Quantity;
 use crate::record::Transfer;
 
 fn file() -> Experiment {
@@ -40,9 +41,12 @@ fn no_burst_costs_more_than_twice_the_clairvoyant() {
                 all.map(|d| cost(d, model, second)).collect()
             };
             let (alone, fastest) = (costs("alone"), costs("fastest"));
-            for (i, cost) in costs(name).into_iter().enumerate() {
+            let ratios = of(&all, name, workload).into_iter();
+            let ratios = ratios.map(|d| d.noticed[&Quantity::CostOverOracle]);
+            for (i, (cost, ratio)) in costs(name).into_iter().zip(ratios).enumerate() {
                 let oracle = alone[i].min(fastest[i]);
                 assert!(cost <= 2.0 * oracle, "{name}, {workload}: {cost} {oracle}");
+                assert!((ratio - cost / oracle).abs() < 1e-9, "{name}: {ratio}");
                 judged += 1;
             }
         }
