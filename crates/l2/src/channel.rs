@@ -51,6 +51,9 @@ pub enum Error {
     /// Frames come, but none that acknowledges or answers what is sent again and again.
     #[error("the peer answers, but does not receive frames with data: TCP has to be used")]
     Stalled,
+    /// More than 1 % of the frames were lost: something between the ends drops them.
+    #[error("more than 1 % of the Ethernet frames are lost: TCP has to be used")]
+    Lossy,
     /// The peer has given the channel up.
     #[error("the peer has closed the channel")]
     Reset,
@@ -92,6 +95,7 @@ pub struct Channel {
     error: Option<Error>,
     /// Instant at which both directions had ended.
     done_at: Option<Timestamp>,
+    fails_at_loss: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +130,13 @@ impl Channel {
             reset: Reset::None,
             error: None,
             done_at: None,
+            fails_at_loss: false,
         }
+    }
+
+    /// Has the channel fail where more than 1 % of 2000 frames in succession are lost.
+    pub fn fail_at_loss(&mut self) {
+        self.fails_at_loss = true;
     }
 
     /// Takes octets to be sent; returns their number, 0 when there is no room.
@@ -175,6 +185,21 @@ impl Channel {
     /// Number of octets that [`write`](Self::write) takes at present.
     pub fn room(&self) -> u64 {
         self.sender.room()
+    }
+
+    /// Number of octets written that were never sent.
+    pub fn unsent(&self) -> u64 {
+        self.sender.unsent()
+    }
+
+    /// Number of octets written that the peer has not acknowledged.
+    pub fn unacknowledged(&self) -> u64 {
+        self.sender.unacknowledged()
+    }
+
+    /// Whether a frame of the peer has arrived.
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Whether all octets of the peer and the end of its direction have arrived.
@@ -383,6 +408,7 @@ impl Channel {
         self.timeouts += u32::from(self.pings.handle_timeout(now, timeout));
         let failure = match self.silent_at() {
             Some(at) if now >= at => Some(Error::Silent),
+            _ if self.fails_at_loss && self.sender.is_lossy() => Some(Error::Lossy),
             _ if self.sender.is_stalled() || self.pings.is_unanswered() => Some(Error::Stalled),
             _ => None,
         };

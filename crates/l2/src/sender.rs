@@ -20,6 +20,9 @@ const MAX_SEGMENTS: usize = 1024;
 /// Time-outs in succession, without anything newly acknowledged, after which the peer counts as
 /// unable to receive, although frames of it arrive.
 const MAX_TIMEOUTS: u32 = 8;
+/// Frames over which loss is counted, and the most of them that may be lost: 1 %.
+const LOSS_FRAMES: u64 = 2_000;
+const MOST_LOST: u64 = LOSS_FRAMES / 100;
 
 /// Octets of the stream that went out as one frame.
 #[derive(Debug)]
@@ -85,6 +88,14 @@ pub(crate) struct Sender {
     /// Largest credit, as the size of the peer's window.
     window: u32,
     counts: Counts,
+    /// The number of frames at which the present span of [`LOSS_FRAMES`] began.
+    span_from: u64,
+    /// Frames that were found lost in it.
+    lost: u64,
+    /// Number of the last frame before the MTU shrank: the own interface may have refused those up
+    /// to it.
+    shrunk_at: u64,
+    is_lossy: bool,
 }
 
 /// Frames with octets of a stream that an end has sent.
@@ -118,6 +129,10 @@ impl Sender {
             lost_from: None,
             window: 0,
             counts: Counts::default(),
+            span_from: 0,
+            lost: 0,
+            shrunk_at: 0,
+            is_lossy: false,
         }
     }
 
@@ -168,6 +183,21 @@ impl Sender {
         self.timeouts >= MAX_TIMEOUTS
     }
 
+    /// Whether more than 1 % of 2000 frames in succession were lost.
+    pub(crate) fn is_lossy(&self) -> bool {
+        self.is_lossy
+    }
+
+    /// Octets that were never sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.written.saturating_sub(self.next)
+    }
+
+    /// Octets that the peer has not acknowledged.
+    pub(crate) fn unacknowledged(&self) -> u64 {
+        self.written.saturating_sub(self.acked)
+    }
+
     pub(crate) fn timeout(&self) -> Duration {
         self.round_trip.timeout()
     }
@@ -196,6 +226,7 @@ impl Sender {
         let mut open = (self.segments.iter_mut()).filter(|s| s.state != State::Arrived);
         if let Some(first) = open.next() {
             first.state = State::Lost;
+            self.lost += 1;
             self.lost_from = Some(first.start);
             self.tried = Some((first.end, self.number));
         }
@@ -279,20 +310,24 @@ impl Sender {
         let tried = self.tried.take().filter(|(end, _)| *end == header.acked);
         let lost = self.arrived.saturating_sub(REORDERED_FRAMES);
         let lost = lost.max(tried.map_or(0, |(_, number)| number));
-        self.lose(|segment| segment.number <= lost);
+        self.lost += self.lose(|segment| segment.number <= lost);
         self.timeouts = 0;
         self.waits_since = self.has_segments().then_some(now);
     }
 
-    /// Marks those of the frames under way to be sent again.
-    fn lose(&mut self, which: impl Fn(&Segment) -> bool) {
+    /// Marks those of the frames under way to be sent again; returns the number of those that the
+    /// link has lost.
+    fn lose(&mut self, which: impl Fn(&Segment) -> bool) -> u64 {
+        let mut count = 0;
         for segment in &mut self.segments {
             if segment.state == State::UnderWay && which(segment) {
                 segment.state = State::Lost;
+                count += u64::from(segment.number > self.shrunk_at);
                 let from = self.lost_from.unwrap_or(segment.start);
                 self.lost_from = Some(from.min(segment.start));
             }
         }
+        count
     }
 
     /// The next frame to be sent, with at most `max_payload` octets; `None` when there is nothing
@@ -302,8 +337,17 @@ impl Sender {
             .repeat(now, max_payload)
             .or_else(|| self.fresh(now, max_payload))?;
         self.counts.frames += 1;
+        self.look_at_loss();
         self.waits_since.get_or_insert(now);
         Some(next)
+    }
+
+    fn look_at_loss(&mut self) {
+        if self.counts.frames - self.span_from >= LOSS_FRAMES {
+            self.is_lossy |= self.lost > MOST_LOST;
+            self.span_from = self.counts.frames;
+            self.lost = 0;
+        }
     }
 
     fn repeat(&mut self, now: Timestamp, max_payload: u16) -> Option<Transmission> {
@@ -377,6 +421,7 @@ impl Sender {
 
     /// Marks frames with more octets to be sent again: they do not pass any more.
     pub(crate) fn shrink(&mut self, max_payload: u16) {
+        self.shrunk_at = self.number;
         self.lose(|segment| segment.end - segment.start > u64::from(max_payload));
     }
 

@@ -66,6 +66,42 @@ fn at_a_loss_of_one_per_cent_a_tenth_more_than_the_loss_is_sent_again() {
     assert!((0.008..0.013).contains(&share), "{share}");
 }
 
+/// Both ends of one that carries data in one direction only: who has sent is who gives up.
+#[test]
+fn a_loss_above_one_per_cent_ends_a_channel_that_is_told_to_look_at_it() {
+    let run = |lost| {
+        let mut peers = Peers::new(Plan {
+            bytes: [20_000_000, 0],
+            window_bytes: 1 << 20,
+            faults: Faults { lost, ..CALM },
+            ..plan(10)
+        });
+        peers.fail_at_loss();
+        peers.run();
+        peers
+    };
+    run(0.003).assert_complete();
+    let lossy = run(0.03);
+    assert_eq!(lossy.failure(0).map(|(error, _)| error), Some(Error::Lossy));
+    assert_eq!(lossy.failure(1).map(|(error, _)| error), Some(Error::Reset));
+}
+
+/// All frames of a window are sent again, which says nothing of the link.
+#[test]
+fn a_smaller_mtu_of_the_own_interface_is_no_loss() {
+    let mut peers = Peers::new(Plan {
+        bytes: [20_000_000, 0],
+        window_bytes: 1 << 20,
+        ..plan(11)
+    });
+    peers.fail_at_loss();
+    peers.run_until(Duration::from_millis(2));
+    peers.set_mtu(1000);
+    peers.run();
+    peers.assert_complete();
+    assert!(peers.repeated()[0] > 20, "{:?}", peers.repeated());
+}
+
 #[test]
 fn a_reader_that_pauses_stops_the_sender_and_no_octet_is_sent_again() {
     let mut peers = Peers::new(Plan {

@@ -273,6 +273,12 @@ impl Peers {
         }
     }
 
+    pub fn fail_at_loss(&mut self) {
+        for end in &mut self.ends {
+            end.channel.fail_at_loss();
+        }
+    }
+
     pub fn reset(&mut self, n: usize) -> Timestamp {
         self.ends[n].channel.reset();
         self.step();
