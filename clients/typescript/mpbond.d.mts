@@ -35,6 +35,7 @@ export interface Link {
   max_segment_bytes?: number;
   error?: string;
   choice?: { state: "used" | "tried" | "standby"; reason: string };
+  ethernet?: { used: boolean; reason?: string };
   energy?: Energy;
   cap?: { used_bytes: number; bytes: number; resets: string };
   battery_percent?: number;

@@ -36,6 +36,7 @@ mod http;
 mod internal;
 mod link_problem;
 mod names;
+mod near;
 mod network_changes;
 mod power;
 mod pricing;

@@ -75,6 +75,9 @@ pub struct Status {
     /// Helper: bytes relayed this month, and the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,
+    /// Helper: pipes over Ethernet frames; absent without `ethernet_frames`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ethernet: Option<EthernetStatus>,
     /// Proxy: memory of all sessions, with its bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
@@ -367,6 +370,30 @@ pub struct RelayStatus {
     pub level_down_bytes: u64,
     /// Bytes waiting here for the HS-Path.
     pub level_up_bytes: u64,
+    /// Kind of its pipe: "tcp", "unix" or "ethernet".
+    #[serde(default)]
+    pub pipe: String,
+}
+
+/// Pipes over Ethernet frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EthernetStatus {
+    /// Whether a relay runs over them.
+    pub used: bool,
+    /// Reason for which TCP is used, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl EthernetStatus {
+    /// What carries a pipe, for people.
+    pub fn text(&self) -> String {
+        match (self.used, &self.reason) {
+            (true, _) => "over Ethernet frames".to_owned(),
+            (false, Some(reason)) => format!("over TCP, not Ethernet frames: {reason}"),
+            (false, None) => "over Ethernet frames at its next relay".to_owned(),
+        }
+    }
 }
 
 /// A path or helper at a primary.
@@ -388,6 +415,9 @@ pub struct LinkStatus {
     /// Of one of several pipes of which the best one is used: its use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<ChoiceStatus>,
+    /// Of a pipe that may use Ethernet frames: whether it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ethernet: Option<EthernetStatus>,
     /// Energy, where the policy names the radio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<LinkEnergy>,

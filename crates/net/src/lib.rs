@@ -6,7 +6,7 @@
 //! * [`tcp`]: opening and tuning TCP sockets, and the kernel's statistics about them (`TCP_INFO`).
 //! * [`control`]: messages between a primary and a helper.
 //! * [`pipe`]: connections between a primary and a helper, over TCP or a Unix socket.
-//! * [`l2`]: a pipe over Ethernet frames, which no daemon uses yet.
+//! * [`l2`]: a pipe over Ethernet frames.
 //! * [`relay`]: forwarding at a helper, between the HS-Path and the pipe.
 //! * [`dest`]: the destinations that a proxy may connect to.
 //! * [`discovery`]: recognition of a trusted helper's announcement on the local network.

@@ -42,6 +42,7 @@ enabled = true                     # the off switch
 announce = true                    # primaries that it trusts find it on
                                    # the local network; left out: not
 buffer = "4 MiB"                   # what may wait here, each way and relay
+# ethernet_frames = true           # in place of TCP, where primaries ask
 congestion = "cubic"               # of TCP; left out: the system's
 metrics = "127.0.0.1:9091"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
@@ -82,6 +83,7 @@ address = "192.168.49.2:4434"      # or "discover", if it announces itself
 id = "HELPER-ID"                   # what `mpbond id` prints there
 interface = "wlan0"                # the network shared with it; left out:
                                    # as routes say
+# ethernet_frames = true           # in place of TCP, if both are on one link
 
 [socks5]                           # without any of these three sections:
 listen = "127.0.0.1:1080"          # SOCKS5 on this address

@@ -59,6 +59,8 @@ pub struct HelperConfig {
     pub enabled: bool,
     /// Whether it announces itself on the local network to primaries that it trusts.
     pub announce: bool,
+    /// Whether primaries may open relays over Ethernet frames in place of TCP.
+    pub ethernet_frames: bool,
     /// TCP congestion control of both hops; unset: the system's.
     pub congestion: Option<String>,
 }
@@ -90,6 +92,7 @@ struct HelperFile {
     battery_floor: Option<Text<Level>>,
     enabled: Option<bool>,
     announce: Option<bool>,
+    ethernet_frames: Option<bool>,
     congestion: Option<Text<Congestion>>,
 }
 
@@ -163,6 +166,7 @@ impl HelperConfig {
             battery_floor: file.battery_floor.map(|t| t.0.0),
             enabled: file.enabled.unwrap_or(true),
             announce: file.announce.unwrap_or(false),
+            ethernet_frames: file.ethernet_frames.unwrap_or(false),
             congestion: file.congestion.map(|t| t.0.0),
         })
     }

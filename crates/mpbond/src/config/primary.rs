@@ -138,6 +138,8 @@ pub struct HelperRef {
     /// Its place, the cheapest one first, among the pipes of which the best one is used; `None`
     /// where all are.
     pub place: Option<usize>,
+    /// Whether its relays may run over Ethernet frames in place of TCP.
+    pub ethernet_frames: bool,
 }
 
 /// Address of a helper.

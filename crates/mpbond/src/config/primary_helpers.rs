@@ -28,6 +28,7 @@ pub(super) struct HelperFile {
     interface: Option<Spanned<Text<Interface>>>,
     source: Option<Spanned<Text<IpAddr>>>,
     backup: Option<Spanned<bool>>,
+    ethernet_frames: Option<Spanned<bool>>,
     #[serde(default)]
     pipes: Pipes,
     #[serde(default)]
@@ -51,6 +52,7 @@ struct PipeFile {
     interface: Option<Spanned<Text<Interface>>>,
     source: Option<Spanned<Text<IpAddr>>>,
     backup: Option<Spanned<bool>>,
+    ethernet_frames: Option<Spanned<bool>>,
 }
 
 impl HelperFile {
@@ -69,6 +71,10 @@ impl HelperFile {
             ),
             ("helper.source", self.source.as_ref().map(Spanned::span)),
             ("helper.backup", self.backup.as_ref().map(Spanned::span)),
+            (
+                "helper.ethernet_frames",
+                self.ethernet_frames.as_ref().map(Spanned::span),
+            ),
         ];
         keys.into_iter().find_map(|(key, span)| Some((key, span?)))
     }
@@ -166,6 +172,7 @@ fn pipes_of(
             interface: helper.interface,
             source: helper.source,
             backup: helper.backup,
+            ethernet_frames: helper.ethernet_frames,
         };
         let section = Section {
             source,
@@ -244,6 +251,10 @@ impl Section<'_> {
         let bound = [
             ("interface", pipe.interface.as_ref().map(Spanned::span)),
             ("source", pipe.source.as_ref().map(Spanned::span)),
+            (
+                "ethernet_frames",
+                pipe.ethernet_frames.as_ref().map(Spanned::span),
+            ),
         ];
         if let HelperAddress::At(PipeAddress::Unix(_)) = address
             && let Some((key, span)) = bound.into_iter().find_map(|(key, span)| Some((key, span?)))
@@ -270,6 +281,7 @@ impl Section<'_> {
             source: pipe.source.map(|t| t.into_inner().0),
             backup: pipe.backup.is_some_and(Spanned::into_inner),
             place: None,
+            ethernet_frames: pipe.ethernet_frames.is_some_and(Spanned::into_inner),
         };
         Ok(Described {
             pipe,

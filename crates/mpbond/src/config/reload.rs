@@ -154,6 +154,7 @@ impl Reload for HelperConfig {
             battery_floor,
             enabled,
             announce,
+            ethernet_frames,
             congestion,
         } = new;
         changes.applied("enabled", &self.enabled, &enabled);
@@ -178,6 +179,8 @@ impl Reload for HelperConfig {
         changes.restart("trust", &self.trust, &trust);
         changes.restart("[uplink]", &self.uplink, &uplink);
         changes.restart("announce", &self.announce, &announce);
+        let (now, key) = (self.ethernet_frames, "ethernet_frames");
+        changes.restart(key, &now, &ethernet_frames);
         changes.restart("congestion", &self.congestion, &congestion);
         let in_force = Self {
             proxies,

@@ -17,7 +17,8 @@ pub(super) struct SubflowIo {
     pub(super) tls: TlsStream,
     /// Difference of `bytes_acked` in TCP_INFO to the octets of the TLS stream.
     acked_base: Option<i128>,
-    /// What the queue of a Unix socket shows; TCP has TCP_INFO.
+    /// What the queue of a Unix socket, or of a channel over Ethernet frames, shows; TCP has
+    /// TCP_INFO.
     unix_queue: UnixQueue,
     pub(super) asked: Option<Timestamp>,
     lowat: u64,
@@ -33,10 +34,14 @@ pub(super) struct SubflowIo {
 impl SubflowIo {
     pub(super) fn new(tls: TlsStream) -> Self {
         let acked_base = acked_base(&tls);
+        let unix_queue = match tls.get_ref() {
+            PipeStream::L2(_) => UnixQueue::of_a_local_network(),
+            PipeStream::Tcp(_) | PipeStream::Unix(_) => UnixQueue::default(),
+        };
         Self {
             tls,
             acked_base,
-            unix_queue: UnixQueue::default(),
+            unix_queue,
             asked: None,
             lowat: 0,
             rate: BitRate::ZERO,
@@ -53,6 +58,12 @@ impl SubflowIo {
             PipeStream::Tcp(tcp) => self.of_tcp(&TcpInfo::read(tcp).ok()?),
             PipeStream::Unix(unix) => {
                 let queued = unix.queued_bytes().ok()?;
+                let written = self.tls.ciphertext_out() - self.tls.queued_bytes() as u64;
+                Some(self.unix_queue.observe(now, written, queued))
+            }
+            // What the helper's end has acknowledged has arrived.
+            PipeStream::L2(l2) => {
+                let queued = l2.with_channel(|channel| channel.unacknowledged());
                 let written = self.tls.ciphertext_out() - self.tls.queued_bytes() as u64;
                 Some(self.unix_queue.observe(now, written, queued))
             }

@@ -1,4 +1,5 @@
-//! The near hop of a subflow over a Unix socket, as its send queue shows it.
+//! The near hop of a subflow over a Unix socket, as its send queue shows it; or over Ethernet
+//! frames, of which those that are not acknowledged are the queue.
 //!
 //! The process at the other end, such as a Bluetooth stack, takes octets when it has room. What it
 //! has taken counts as arrived: it holds few kilobytes of its own. The rate at which it takes them
@@ -13,6 +14,8 @@ use mpbond_units::{BitRate, Timestamp};
 const SAMPLE: Duration = Duration::from_millis(200);
 /// Rate that is assumed before one is measured: about that of RFCOMM.
 const FIRST_RATE: BitRate = BitRate::from_bps(1_250_000);
+/// The same of Ethernet frames: what a WiFi link of today carries, or less.
+const FIRST_RATE_OF_FRAMES: BitRate = BitRate::from_bps(50_000_000);
 /// Round-trip time until one is told: an exchange of two packets over an active Bluetooth link
 /// takes 4 ms, and a frame two of them.
 const FIRST_RTT: Duration = Duration::from_millis(10);
@@ -37,9 +40,19 @@ pub(super) struct UnixQueue {
     /// The queue has been empty since the last sample.
     was_empty: bool,
     rtt: Option<Duration>,
+    /// Rate that is assumed before one is measured, if it is another than usual.
+    first: Option<BitRate>,
 }
 
 impl UnixQueue {
+    /// That of Ethernet frames.
+    pub(super) fn of_a_local_network() -> Self {
+        Self {
+            first: Some(FIRST_RATE_OF_FRAMES),
+            ..Self::default()
+        }
+    }
+
     /// The helper has told this round-trip time; zero if it knows none.
     pub(super) fn told_rtt(&mut self, rtt: Duration) {
         if !rtt.is_zero() {
@@ -76,7 +89,11 @@ impl UnixQueue {
         let rtt = self.rtt.unwrap_or(FIRST_RTT);
         PathInfo {
             // By a window and a round-trip time the first estimate of a rate is made.
-            cwnd_bytes: self.known.unwrap_or(FIRST_RATE).bytes_in(rtt),
+            cwnd_bytes: self
+                .known
+                .or(self.first)
+                .unwrap_or(FIRST_RATE)
+                .bytes_in(rtt),
             srtt: rtt,
             min_rtt: rtt,
             bytes_arrived: taken,

@@ -14,7 +14,7 @@ use mpbond_net::control::{
 };
 use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay::{Arrivals, RelayHandle};
-use mpbond_net::tcp::{self, TcpOptions, Tuning};
+use mpbond_net::tcp::{self, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -22,12 +22,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
 use super::budget::MonthlyBudget;
-use super::near;
+use super::offers::Offer;
 use super::promise::{Event, Kind, Promise, Promised};
 use super::proxies::{Names, Turn};
 use super::state::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH};
 use crate::admission::Visitor;
 use crate::config::ProxyAddress;
+use crate::near;
 use crate::quota::Full;
 
 /// Idle time after which a relay is no longer reported on, so that an idle device can sleep.
@@ -131,7 +132,7 @@ pub(super) async fn serve(
                 }
                 Some(message) => {
                     helper.look_at_battery();
-                    if let Some(asked) = helper.answer(&mut control, message)? {
+                    if let Some(asked) = helper.answer(&mut control, message, &events)? {
                         helper.take(&mut control, asked, &events, &mut look_ups)?;
                     }
                 }
@@ -173,6 +174,9 @@ pub(super) async fn serve(
                 Event::Closed(request) => {
                     relays.remove(&request);
                 }
+                Event::ChannelFailed(channel, reason) => {
+                    control.queue(&Message::L2Closed { channel, reason })?;
+                }
                 Event::Unreachable(request, reason) => {
                     let code = RefusalCode::Unreachable;
                     control.queue(&Message::Refused { request, code, reason })?;
@@ -181,8 +185,11 @@ pub(super) async fn serve(
             // No timer runs while no bytes move.
             _ = tick.tick(), if busy => {
                 helper.look_at_battery();
+                // Of pipes over Ethernet frames, which have the way of the control connection.
+                let tcp = control.tls().tcp().and_then(|tcp| TcpInfo::read(tcp).ok());
+                let round_trip = tcp.and_then(|tcp| tcp.min_rtt).or(round_trips.least());
                 for (request, r) in &mut relays {
-                    r.report(*request, round_trips.least(), &mut control)?;
+                    r.report(*request, round_trip, &mut control)?;
                 }
             }
             () = woken(&relays), if !busy && !relays.is_empty() => {
@@ -290,9 +297,10 @@ impl Helper {
 
     /// Answers a message, unless it is a request for a relay.
     fn answer(
-        &self,
+        self: &Rc<Self>,
         control: &mut ControlChannel,
         message: Message,
+        events: &mpsc::UnboundedSender<Event>,
     ) -> anyhow::Result<Option<Asked>> {
         let (request, proxy, others, kind, max_segment_bytes) = match message {
             Message::InitMp {
@@ -318,6 +326,26 @@ impl Helper {
                 let primary = control.tls().peer_id();
                 let answer = self.promise_measurement(primary, request, direction);
                 control.queue(&answer)?;
+                return Ok(None);
+            }
+            Message::L2Offer {
+                request,
+                mac,
+                channel,
+                key,
+            } => {
+                let offer = Offer {
+                    request,
+                    mac,
+                    channel,
+                    key,
+                };
+                let answer = self.take_offer(control, &offer, events);
+                control.queue(&answer)?;
+                return Ok(None);
+            }
+            Message::L2Closed { channel, .. } => {
+                self.channel_closed(control.tls().peer_id(), channel);
                 return Ok(None);
             }
             Message::Ping { token } => {

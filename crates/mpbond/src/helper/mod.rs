@@ -5,8 +5,9 @@ mod battery;
 mod battery_watch;
 mod budget;
 mod control;
+mod frames;
 mod measurement;
-mod near;
+mod offers;
 mod promise;
 mod proxies;
 mod relay;
@@ -37,7 +38,7 @@ use crate::quota::source;
 use crate::reload::{Configured, Reloader};
 use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify, Predecessor, passing};
-use crate::{addresses, metrics, revocation, socket_file};
+use crate::{addresses, metrics, near, revocation, socket_file};
 
 pub use budget::budget_of;
 use promise::Promise;
@@ -253,7 +254,7 @@ impl Helper {
                     own.map(|own| own.map(PipeStream::from))
                 }
                 // A ticket of another process is refused, and the primary asks for a new one.
-                unix @ PipeStream::Unix(_) => Ok(Some(unix)),
+                other @ (PipeStream::Unix(_) | PipeStream::L2(_)) => Ok(Some(other)),
             }
         };
         let mut pipe = match tokio::time::timeout_at(deadline, own).await {
@@ -288,7 +289,9 @@ impl Helper {
                                 near::keep(&tcp, from);
                                 self.measure(tcp, measurement).await;
                             }
-                            PipeStream::Unix(_) => debug!("only pipes over TCP are measured"),
+                            PipeStream::Unix(_) | PipeStream::L2(_) => {
+                                debug!("only pipes over TCP are measured");
+                            }
                         }
                     }
                     None => {

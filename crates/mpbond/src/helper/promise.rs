@@ -38,6 +38,8 @@ pub(super) enum Event {
     Opened(RequestId, RelayHandle, Kind),
     Closed(RequestId),
     Unreachable(RequestId, String),
+    /// A channel over Ethernet frames has failed.
+    ChannelFailed(u32, String),
 }
 
 /// Use of a relay.

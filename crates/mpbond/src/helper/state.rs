@@ -22,6 +22,7 @@ use tracing::info;
 
 use super::battery::OwnBattery;
 use super::budget::MonthlyBudget;
+use super::frames::Frames;
 use super::promise::Promise;
 use super::proxies::Names;
 use crate::config::{HOST_NAME, HelperConfig, ProxyAddress, TrustFile};
@@ -90,6 +91,8 @@ pub(super) struct Helper {
     pub(super) relay_quota: Quota<DeviceId>,
     pub(super) control_quota: Quota<DeviceId>,
     pub(super) measurement_quota: Quota<DeviceId>,
+    /// Channels over Ethernet frames.
+    pub(super) frames: Frames,
     pub(super) next_relay: Cell<u64>,
     pub(super) budget: Option<MonthlyBudget>,
     pub(super) battery: OwnBattery,
@@ -132,6 +135,7 @@ impl Helper {
             relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
             control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),
             measurement_quota: Quota::new(MAX_MEASUREMENTS, MAX_MEASUREMENTS_EACH),
+            frames: Frames::new(&config),
             next_relay: Cell::new(0),
             budget,
             battery: OwnBattery::new(config.battery_floor),

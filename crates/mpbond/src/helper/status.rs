@@ -21,6 +21,7 @@ impl Helper {
                     bytes_up: s.bytes_up,
                     level_down_bytes: s.level_down_bytes,
                     level_up_bytes: s.level_up_bytes,
+                    pipe: a.handle.pipe_kind().unwrap_or_default().to_owned(),
                 })
             })
             .collect();
@@ -50,6 +51,7 @@ impl Helper {
             relays,
             relayed: relayed.collect(),
             budget: self.budget.as_ref().map(MonthlyBudget::status),
+            ethernet: self.frames.status(),
             sandbox: self.sandboxed.borrow().clone(),
             notes,
             ..Status::default()

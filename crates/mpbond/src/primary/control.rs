@@ -16,7 +16,7 @@ use tracing::{debug, info};
 use super::handles::Control;
 use super::state::Primary;
 use crate::config::{HelperAddress, HelperRef};
-use crate::discovery;
+use crate::{discovery, near};
 
 /// A control connection whose greeting was answered.
 pub(super) struct Connection {
@@ -71,9 +71,12 @@ pub(super) async fn connect(primary: &Primary, helper: &HelperRef) -> anyhow::Re
 pub(super) fn start(primary: &Rc<Primary>, link: LinkId, connection: Connection) {
     let Connection { channel, address } = connection;
     let (requests, received) = mpsc::unbounded_channel();
+    let may_use_frames = primary.link(link).is_some_and(|l| l.may_use_frames());
+    let tcp = channel.tls().tcp().filter(|_| may_use_frames);
+    let wire = tcp.and_then(near::wire);
     let attend = attend(Rc::clone(primary), link, channel, received);
     let task = crate::task::spawn_local(attend).abort_handle();
-    let control = Control::new(address, requests, task);
+    let control = Control::new(address, wire, requests, task);
     primary.controls.borrow_mut().insert(link, control);
 }
 
@@ -131,12 +134,19 @@ fn handle(primary: &Rc<Primary>, link: LinkId, message: Message) {
         } => {
             let request = RequestId(request.0);
             if let Some(control) = primary.controls.borrow_mut().get_mut(&link)
-                && control.answered_aside(request, || Err(reason.clone()))
+                && (control.answered_aside(request, || Err(reason.clone()))
+                    || control.answered_offer(request, || Err(reason.clone())))
             {
                 return;
             }
             primary.manage(|m, now| m.handle_refusal(now, link, request, &reason));
         }
+        Message::L2Accept { request, mac } => {
+            if let Some(control) = primary.controls.borrow_mut().get_mut(&link) {
+                control.answered_offer(RequestId(request.0), || Ok(mac));
+            }
+        }
+        Message::L2Closed { channel, reason } => primary.channel_closed(link, channel, &reason),
         Message::HelperState(state) => primary.helper_battery(link, state.battery_percent),
         Message::Report(report) => take_report(primary, link, &report),
         Message::Bye { reason } => primary.manage(|m, now| m.handle_goodbye(now, link, &reason)),

@@ -90,8 +90,21 @@ async fn connect(
                 // It is idle most of the time.
                 tuning.keepalive = None;
             }
-            let opening = (&address, &ticket);
-            let tls = through_helper(primary, helper, opening, tuning, label(primary)).await;
+            // It asks for the other end each 30 s, which an express is not to do.
+            let frames = match express {
+                true => None,
+                false => primary.frames_to(target.link(), helper).await,
+            };
+            let tls = match frames {
+                Some(frames) => {
+                    let pipe = PipeStream::L2(frames);
+                    through_pipe(primary, pipe, &ticket, label(primary)).await
+                }
+                None => {
+                    let opening = (&address, &ticket);
+                    through_helper(primary, helper, opening, tuning, label(primary)).await
+                }
+            };
             tls.map(Dialled::Subflow)
         }
         _ => bail!("no such link"),
@@ -175,7 +188,17 @@ pub(super) async fn through_helper(
     tuning: Tuning,
     label: Option<Label>,
 ) -> anyhow::Result<TlsStream> {
-    let mut pipe = primary.connect_pipe(helper, address, tuning).await?;
+    let pipe = primary.connect_pipe(helper, address, tuning).await?;
+    through_pipe(primary, pipe, ticket, label).await
+}
+
+/// A connection to the proxy over a pipe on which nothing was sent yet.
+async fn through_pipe(
+    primary: &Primary,
+    mut pipe: PipeStream,
+    ticket: &Ticket,
+    label: Option<Label>,
+) -> anyhow::Result<TlsStream> {
     pipe.write_all(&relay_preamble(ticket)).await?;
     let deadline = Instant::now() + HANDSHAKE_WITHIN;
     let tls = handshake(primary, pipe, label, deadline).await;

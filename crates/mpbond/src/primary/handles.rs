@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use mpbond_intercept::Destination;
 use mpbond_manager::RequestId;
 use mpbond_net::control::{Message, Ticket};
+use mpbond_net::l2::Mac;
 use mpbond_net::pipe::PipeAddress;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::reach::Reach;
+use crate::near::Wire;
 
 /// Handle of a control connection that a task attends to.
 pub(super) struct Control {
@@ -19,6 +21,10 @@ pub(super) struct Control {
     /// Requests that are not the manager's, and the number of the next one.
     aside: HashMap<RequestId, oneshot::Sender<Result<Ticket, String>>>,
     next_aside: u64,
+    /// Offers of channels over Ethernet frames.
+    offers: HashMap<RequestId, oneshot::Sender<Result<Mac, String>>>,
+    /// Interface for such frames.
+    wire: Option<Wire>,
     task: AbortHandle,
 }
 
@@ -28,6 +34,7 @@ const FIRST_ASIDE: u64 = 1 << 63;
 impl Control {
     pub(super) fn new(
         address: PipeAddress,
+        wire: Option<Wire>,
         requests: mpsc::UnboundedSender<Message>,
         task: AbortHandle,
     ) -> Self {
@@ -37,6 +44,8 @@ impl Control {
             tickets: HashMap::new(),
             aside: HashMap::new(),
             next_aside: FIRST_ASIDE,
+            offers: HashMap::new(),
+            wire,
             task,
         }
     }
@@ -76,6 +85,33 @@ impl Control {
         // Nobody may wait any more.
         let _ = asked.map(|asked| asked.send(answer()));
         is_aside
+    }
+
+    /// An offer of a channel over Ethernet frames: its number, and the helper's answer.
+    pub(super) fn offer(&mut self) -> (RequestId, oneshot::Receiver<Result<Mac, String>>) {
+        self.offers.retain(|_, answer| !answer.is_closed());
+        let request = RequestId(self.next_aside);
+        self.next_aside += 1;
+        let (answer, answered) = oneshot::channel();
+        self.offers.insert(request, answer);
+        (request, answered)
+    }
+
+    /// Whether this is the answer to an offer.
+    pub(super) fn answered_offer(
+        &mut self,
+        request: RequestId,
+        answer: impl FnOnce() -> Result<Mac, String>,
+    ) -> bool {
+        let offered = self.offers.remove(&request);
+        let is_offer = offered.is_some();
+        let _ = offered.map(|offered| offered.send(answer()));
+        is_offer
+    }
+
+    /// Interface for Ethernet frames to the helper, if both are on one link.
+    pub(super) fn wire(&self) -> Option<&Wire> {
+        self.wire.as_ref()
     }
 
     /// Keeps the ticket of a request until it is redeemed.

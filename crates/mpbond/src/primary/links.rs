@@ -58,6 +58,11 @@ impl LinkConfig {
         self
     }
 
+    /// Whether it is a pipe that may run over Ethernet frames.
+    pub(super) fn may_use_frames(&self) -> bool {
+        matches!(self, Self::Pipe(helper) if helper.ethernet_frames)
+    }
+
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Path(_) => "path",
@@ -187,6 +192,7 @@ mod tests {
             source: None,
             backup: false,
             place: None,
+            ethernet_frames: false,
         }
     }
 

@@ -25,6 +25,7 @@ use super::carried_families::CarriedFamilies;
 use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
 use super::direct;
 use super::flows::Flows;
+use super::frames::Frames;
 use super::handles::{Control, Rescuable};
 use super::identity::Owners;
 use super::limits::Limits;
@@ -70,6 +71,8 @@ pub(super) struct Primary {
     pub(super) dials: RefCell<HashMap<DialId, AbortHandle>>,
     /// Control connections, by pipe.
     pub(super) controls: RefCell<HashMap<LinkId, Control>>,
+    /// Channels to helpers over Ethernet frames.
+    pub(super) frames: Frames,
     /// Addresses of the proxy.
     pub(super) addresses: RefCell<ProxyAddresses>,
     /// Resolvers of the proxy's names.
@@ -152,6 +155,7 @@ impl Primary {
             open_session: Notify::new(),
             dials: RefCell::default(),
             controls: RefCell::default(),
+            frames: Frames::new(&config),
             addresses: RefCell::default(),
             resolvers: Resolvers::new(&config),
             rescuable: RefCell::default(),

@@ -60,6 +60,7 @@ impl Primary {
                 state: problem.as_ref().map_or(state, |_| "down").to_owned(),
                 error: problem.or(error.map(str::to_owned)),
                 choice: manager.pipe_choice(id).map(|choice| self.choice_of(choice)),
+                ethernet: link.may_use_frames().then(|| self.frames.status(id)),
                 energy: self.energy_of(link.name(), &subflows),
                 cap: self.cap_of(link.name()),
                 battery_percent: self.limits.level(id),

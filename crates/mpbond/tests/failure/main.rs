@@ -23,6 +23,7 @@ mod doctor;
 mod doctor_budget;
 mod doctor_names;
 mod doctor_packets;
+mod ethernet;
 mod exhaustion;
 mod families;
 mod forwarded;

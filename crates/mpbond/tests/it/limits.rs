@@ -58,6 +58,7 @@ fn helper(relays_to: SocketAddr) -> (SocketAddr, DeviceId, tempfile::TempDir) {
     let id = Identity::load_or_create(&identity).unwrap().id();
     let config = HelperConfig {
         announce: false,
+        ethernet_frames: false,
         name: "helper".to_owned(),
         listen,
         listen_unix: Vec::new(),

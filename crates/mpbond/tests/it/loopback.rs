@@ -121,6 +121,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 max_bytes_per_month: None,
                 enabled: true,
                 announce: false,
+                ethernet_frames: false,
                 congestion: None,
             };
             let helper_id = Identity::load_or_create(&identity).unwrap().id();
@@ -133,6 +134,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 source: None,
                 backup: false,
                 place: None,
+                ethernet_frames: false,
             }
         })
         .collect();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use mpbond_units::BitRate;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Ticket;
+use super::{ChannelKey, Ticket};
+use crate::l2::Mac;
 
 /// Version of the control protocol. Both ends send theirs in [`Message::Hello`]; the lower one is
 /// used. Fields and message types may be added within a version: a receiver ignores those that it
@@ -70,6 +71,34 @@ pub enum Message {
         /// Direction in which the connection carries octets.
         direction: Direction,
     },
+    /// Primary: offers a channel over Ethernet frames, in which a relay is opened as over TCP.
+    L2Offer {
+        /// Identifies the answer: [`Message::L2Accept`] or [`Message::Refused`].
+        request: RequestId,
+        /// Address of the primary's interface.
+        #[serde(with = "as_text")]
+        mac: Mac,
+        /// Number of the channel.
+        channel: u32,
+        /// Key of its frames' tags.
+        key: ChannelKey,
+    },
+    /// Helper: its end of the channel is open.
+    L2Accept {
+        /// The offer answered.
+        request: RequestId,
+        /// Address of the helper's interface.
+        #[serde(with = "as_text")]
+        mac: Mac,
+    },
+    /// Either end: its end of a channel has failed. Frames may not tell the other one.
+    L2Closed {
+        /// Number of the channel.
+        channel: u32,
+        /// Reason as text for the user.
+        #[serde(deserialize_with = "printable_text")]
+        reason: String,
+    },
     /// Helper: grants a ticket with which the relay or the measurement may be opened.
     Relay {
         /// The request answered; also identifies the relay in reports.
@@ -77,7 +106,7 @@ pub enum Message {
         /// Valid for one connection within [`super::TICKET_LIFETIME`].
         ticket: Ticket,
     },
-    /// Helper: refuses a relay or a measurement.
+    /// Helper: refuses a relay, a measurement or a channel.
     Refused {
         /// The request answered.
         request: RequestId,
@@ -243,6 +272,28 @@ const MAX_TEXT_BYTES: usize = 256;
 fn printable_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
     Ok(mpbond_units::printable(&text, MAX_TEXT_BYTES))
+}
+
+/// Serialization as text.
+mod as_text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<T: Display, S: Serializer>(value: &T, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(value)
+    }
+
+    pub fn deserialize<'de, T, D>(d: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
+        text.parse().map_err(Error::custom)
+    }
 }
 
 /// Serialization of rates as whole bits per second.

@@ -6,12 +6,14 @@
 //! connection, see [`Opening`].
 
 mod channel;
+mod channel_key;
 mod codec;
 mod message;
 mod round_trips;
 mod ticket;
 
 pub use channel::{ChannelError, ControlChannel};
+pub use channel_key::ChannelKey;
 pub use codec::{DecodeError, Decoder, EncodeError, MAX_MESSAGE_BYTES, encode};
 pub use message::{
     Direction, HelperState, LinkKind, LinkState, Message, RefusalCode, RelayReport, RequestId,
@@ -20,7 +22,7 @@ pub use message::{
 pub use round_trips::RoundTrips;
 pub use ticket::{
     LABELLED_BYTES, Opening, OpeningError, RELAY_PREAMBLE_BYTES, TICKET_LIFETIME, Ticket,
-    TicketBook, label_of_opening, read_opening, relay_preamble,
+    TicketBook, label_of_opening, read_opening, read_ticket, relay_preamble,
 };
 
 #[cfg(test)]

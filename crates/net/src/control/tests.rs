@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::identity::{DeviceId, Identity};
+use crate::l2::Mac;
 use crate::pipe::PipeStream;
 use crate::tls::{Label, Peeked, TlsError, TlsStream};
 
@@ -127,6 +128,20 @@ fn any_message() -> impl Strategy<Value = Message> {
                 false => Direction::Up,
             },
         }),
+        (request(), any::<[u8; 6]>(), any::<u32>(), any::<[u8; 16]>()).prop_map(
+            |(request, mac, channel, key)| Message::L2Offer {
+                request,
+                mac: Mac(mac),
+                channel,
+                key: ChannelKey::from_bytes(key),
+            }
+        ),
+        (request(), any::<[u8; 6]>()).prop_map(|(request, mac)| Message::L2Accept {
+            request,
+            mac: Mac(mac),
+        }),
+        (any::<u32>(), any_text())
+            .prop_map(|(channel, reason)| Message::L2Closed { channel, reason }),
         (request(), any::<[u8; 32]>()).prop_map(|(request, t)| Message::Relay {
             request,
             ticket: Ticket::from_bytes(t),

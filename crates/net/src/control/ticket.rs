@@ -231,6 +231,10 @@ async fn classify(pipe: &mut PipeStream) -> Result<Opening, OpeningError> {
     if let Some(opening) = Opening::of(&first)? {
         return Ok(opening);
     }
+    preamble(pipe).await
+}
+
+async fn preamble(pipe: &mut PipeStream) -> Result<Opening, OpeningError> {
     let mut preamble = [0; RELAY_PREAMBLE_BYTES];
     let (magic, ticket) = preamble.split_at_mut(RELAY_MAGIC.len());
     // Other protocols are rejected at the first wrong octet, before the deadline.
@@ -238,4 +242,17 @@ async fn classify(pipe: &mut PipeStream) -> Result<Opening, OpeningError> {
     Opening::of(magic)?;
     pipe.read_exact(ticket).await?;
     Opening::of(&preamble)?.ok_or(OpeningError::Unknown)
+}
+
+/// Reads the preamble of a pipe on which there can only be a relay.
+///
+/// # Errors
+/// When it is none, or late.
+pub async fn read_ticket(pipe: &mut PipeStream, deadline: Instant) -> Result<Ticket, OpeningError> {
+    match tokio::time::timeout_at(deadline, preamble(pipe)).await {
+        Ok(Ok(Opening::Relay(ticket))) => Ok(ticket),
+        Ok(Ok(Opening::Control)) => Err(OpeningError::Unknown),
+        Ok(Err(e)) => Err(e),
+        Err(_) => Err(OpeningError::Deadline),
+    }
 }

@@ -14,6 +14,15 @@ pub enum OpenError {
     /// The capability is missing.
     #[error("no Ethernet frames on {0} without CAP_NET_RAW: its pipes use TCP")]
     NotPermitted(String),
+    /// The capability was missing when the process began.
+    #[error("no Ethernet frames without CAP_NET_RAW: pipes use TCP")]
+    NoCapability,
+    /// No socket could be opened when the process began.
+    #[error("no Ethernet frames: {0}")]
+    NoSockets(io::Error),
+    /// As many channels as there are sockets.
+    #[error("all {0} sockets for Ethernet frames are in use: further pipes use TCP")]
+    AllInUse(usize),
     /// Another error of the kernel.
     #[error("no Ethernet frames on {interface}: {error}")]
     Failed {

@@ -1,7 +1,8 @@
 //! The L2 pipe's sockets: a [`Channel`](mpbond_l2::Channel) over Ethernet frames of one interface.
 //!
-//! * [`FrameSocket`]: a packet socket for the frames of one channel, opened with CAP_NET_RAW, which
-//!   a daemon gives up afterwards.
+//! * [`FrameSocket`]: a packet socket for the frames of one channel, opened with CAP_NET_RAW.
+//! * [`FrameSockets`]: such sockets for channels to come, for a daemon that gives the capability
+//!   up.
 //! * [`Port`]: the channel with its socket, without an event loop.
 //! * [`L2Stream`]: the port as a stream of tokio.
 
@@ -13,6 +14,7 @@ mod stream;
 mod tests;
 
 pub use error::OpenError;
+pub use mpbond_l2::Side;
 pub use port::{Next, Port, PortConfig};
-pub use socket::{FrameSocket, Mac, ParseMacError};
-pub use stream::L2Stream;
+pub use socket::{FrameSocket, FrameSockets, Mac, ParseMacError};
+pub use stream::{ChannelEnd, L2Handle, L2Stream, failure};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use mpbond_l2::ETHER_TYPE;
 use nix::ifaddrs::getifaddrs;
@@ -23,10 +24,21 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 const BUFFER_PER_OCTET: usize = 4;
 /// ARPHRD_ETHER, also of WiFi.
 const ETHERNET: u16 = 1;
+/// Maximum number of old frames that are taken from a socket before it is used again: those of its
+/// whole buffer.
+const MAX_OLD_FRAMES: usize = 16_384;
 
 /// Address of an interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// Whether it is that of one interface, and none of a group of them (broadcast).
+    pub fn is_of_one(&self) -> bool {
+        let Self([first, ..]) = self;
+        first & 1 == 0
+    }
+}
 
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,7 +82,7 @@ impl FromStr for Mac {
 /// A socket for the frames of one channel on one interface.
 #[derive(Debug)]
 pub struct FrameSocket {
-    socket: Socket,
+    socket: Arc<Socket>,
     interface: String,
     address: Mac,
 }
@@ -83,22 +95,26 @@ impl FrameSocket {
     pub fn open(interface: &str, channel: u32) -> Result<Self, OpenError> {
         let failed = |error| OpenError::of(interface, error);
         let link = link(interface)?;
-        let address = link.addr().unwrap_or_default();
+        let socket = packet_socket().map_err(failed)?;
+        Self::bound(Arc::new(socket), &link, interface, channel).map_err(failed)
+    }
+
+    fn bound(
+        socket: Arc<Socket>,
+        link: &LinkAddr,
+        interface: &str,
+        channel: u32,
+    ) -> io::Result<Self> {
         // Frames that arrive before the socket is bound may be another interface's or another
         // channel's. They are dropped by their tag.
-        let protocol = Protocol::from(i32::from(ETHER_TYPE.to_be()));
-        let kind = Type::RAW.nonblocking().cloexec();
-        let socket = Socket::new(Domain::PACKET, kind, Some(protocol)).map_err(failed)?;
-        socket.attach_filter(&filter(channel)).map_err(failed)?;
+        socket.attach_filter(&filter(channel))?;
         // The address has no protocol: that of the socket stays.
-        bind(socket.as_raw_fd(), &link).map_err(|e| failed(e.into()))?;
-        socket
-            .set_recv_buffer_size(RECEIVE_BUFFER_BYTES)
-            .map_err(failed)?;
+        bind(socket.as_raw_fd(), link).map_err(io::Error::from)?;
+        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
         Ok(Self {
             socket,
             interface: interface.to_owned(),
-            address: Mac(address),
+            address: Mac(link.addr().unwrap_or_default()),
         })
     }
 
@@ -122,6 +138,11 @@ impl FrameSocket {
         Ok(u32::try_from(window).unwrap_or(u32::MAX))
     }
 
+    /// The socket, shared.
+    pub(super) fn shared(&self) -> Arc<Socket> {
+        Arc::clone(&self.socket)
+    }
+
     /// Another descriptor of the socket, for an event loop.
     pub(super) fn try_clone(&self) -> io::Result<OwnedFd> {
         self.socket.as_fd().try_clone_to_owned()
@@ -129,13 +150,13 @@ impl FrameSocket {
 
     /// Takes a frame with its Ethernet header; returns its length.
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
-        let (length, _) = recv(&self.socket, into, RecvFlags::DONTWAIT)?;
+        let (length, _) = recv(&*self.socket, into, RecvFlags::DONTWAIT)?;
         Ok(length)
     }
 
     /// Sends a frame with its Ethernet header.
     pub(super) fn send_one(&self, frame: &[u8]) -> io::Result<()> {
-        send(&self.socket, frame, SendFlags::DONTWAIT)?;
+        send(&*self.socket, frame, SendFlags::DONTWAIT)?;
         Ok(())
     }
 
@@ -148,7 +169,7 @@ impl FrameSocket {
         let mut messages: Vec<_> = (frames.iter().zip(&mut none))
             .map(|(frame, none)| MMsgHdr::new(std::slice::from_ref(frame), none))
             .collect();
-        Ok(sendmmsg(&self.socket, &mut messages, SendFlags::DONTWAIT)?)
+        Ok(sendmmsg(&*self.socket, &mut messages, SendFlags::DONTWAIT)?)
     }
 }
 
@@ -164,6 +185,68 @@ impl AsRawFd for FrameSocket {
     }
 }
 
+/// Sockets for channels to come, opened while the process may: taking one needs no capability and
+/// no new socket.
+///
+/// Until it is taken, and after its use, a socket receives nothing.
+#[derive(Debug)]
+pub struct FrameSockets {
+    all: Vec<Arc<Socket>>,
+}
+
+impl FrameSockets {
+    /// Opens as many sockets.
+    ///
+    /// # Errors
+    /// The reason for which all pipes have to use TCP.
+    pub fn open(count: usize) -> Result<Self, OpenError> {
+        let open = || {
+            let socket = packet_socket()?;
+            socket.attach_filter(&NOTHING)?;
+            Ok(Arc::new(socket))
+        };
+        let all: io::Result<_> = (0..count).map(|_| open()).collect();
+        let all = all.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => OpenError::NoCapability,
+            _ => OpenError::NoSockets(error),
+        })?;
+        Ok(Self { all })
+    }
+
+    /// A socket for the frames of a channel on the interface of this name.
+    ///
+    /// # Errors
+    /// The reason for which the pipe has to use TCP.
+    pub fn take(&self, interface: &str, channel: u32) -> Result<FrameSocket, OpenError> {
+        let failed = |error| OpenError::of(interface, error);
+        let link = link(interface)?;
+        let mut free = (self.all.iter()).filter(|socket| Arc::strong_count(socket) == 1);
+        let socket = free.next().ok_or(OpenError::AllInUse(self.all.len()))?;
+        // What an earlier channel has left: frames, and an error of its interface.
+        for _ in 0..MAX_OLD_FRAMES {
+            match recv(&**socket, &mut [0; 1], RecvFlags::DONTWAIT) {
+                Err(e) if e == rustix::io::Errno::AGAIN => break,
+                Ok(_) | Err(_) => {}
+            }
+        }
+        FrameSocket::bound(Arc::clone(socket), &link, interface, channel).map_err(failed)
+    }
+}
+
+impl Drop for FrameSocket {
+    fn drop(&mut self) {
+        // Of a socket that stays open. Without it, frames of this channel fill its buffer.
+        let _ = self.socket.attach_filter(&NOTHING);
+    }
+}
+
+/// A socket for frames of all channels on all interfaces.
+fn packet_socket() -> io::Result<Socket> {
+    let protocol = Protocol::from(i32::from(ETHER_TYPE.to_be()));
+    let kind = Type::RAW.nonblocking().cloexec();
+    Socket::new(Domain::PACKET, kind, Some(protocol))
+}
+
 /// Number and address of an interface.
 fn link(interface: &str) -> Result<LinkAddr, OpenError> {
     let all = getifaddrs().map_err(|e| OpenError::of(interface, e.into()))?;
@@ -177,11 +260,15 @@ fn link(interface: &str) -> Result<LinkAddr, OpenError> {
         .ok_or_else(|| OpenError::NotEthernet(interface.to_owned()))
 }
 
+const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+
+/// A filter that passes no frame.
+const NOTHING: [SockFilter; 1] = [SockFilter::new(RETURN, 0, 0, 0)];
+
 /// A filter that passes the frames of a channel, so that the others cause no event.
 fn filter(channel: u32) -> [SockFilter; 4] {
     const LOAD_WORD_AT: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
     const JUMP_IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
-    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
     const CHANNEL_AT: u32 = ETHERNET_BYTES as u32 + 4;
     [
         SockFilter::new(LOAD_WORD_AT, 0, 0, CHANNEL_AT),
@@ -200,6 +287,7 @@ mod tests {
         let mac = Mac([2, 0, 0x5e, 0, 0x53, 0xff]);
         assert_eq!(mac.to_string(), "02:00:5e:00:53:ff");
         assert_eq!(mac.to_string().parse(), Ok(mac));
+        assert!(mac.is_of_one() && !Mac([0xff; 6]).is_of_one());
         for bad in [
             "",
             "02:00:5e:00:53",

@@ -1,17 +1,20 @@
 //! A port as a stream of tokio.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use mpbond_l2::{Channel, Error, Read};
 use mpbond_units::Timestamp;
+use socket2::Socket;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::port::{Next, Port, PortConfig};
@@ -31,6 +34,30 @@ const QUEUE_RETRY: Duration = Duration::from_millis(1);
 /// `ConnectionReset` for one that has given up.
 pub struct L2Stream {
     shared: Arc<Shared>,
+    /// That of the channel: octets of the stream do not go through it as such.
+    socket: Arc<Socket>,
+}
+
+/// Ends a channel, wherever its stream is.
+#[derive(Clone)]
+pub struct L2Handle(Weak<Shared>);
+
+impl L2Handle {
+    /// Ends both directions at once, as an application does.
+    pub fn reset(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.reset();
+        }
+    }
+}
+
+/// How a channel has ended, once it has: with the reason, if it has failed.
+pub type ChannelEnd = watch::Receiver<Option<Result<(), String>>>;
+
+/// Waits for the end of a channel; the reason, if it has failed.
+pub async fn failure(mut end: ChannelEnd) -> Option<String> {
+    let end = end.wait_for(Option::is_some).await.ok()?;
+    end.clone()?.err()
 }
 
 struct Shared {
@@ -39,6 +66,7 @@ struct Shared {
     /// The application has done something.
     called: Notify,
     start: Instant,
+    end: watch::Sender<Option<Result<(), String>>>,
 }
 
 pub(super) struct State {
@@ -46,6 +74,10 @@ pub(super) struct State {
     error: Option<(io::ErrorKind, String)>,
     reader: Option<Waker>,
     writer: Option<Waker>,
+    /// Waits for the first frame of the peer.
+    opener: Option<Waker>,
+    /// Waits for a failure.
+    watcher: Option<Waker>,
     /// Instant at which the application has dropped the stream.
     dropped_at: Option<Timestamp>,
 }
@@ -58,13 +90,139 @@ impl L2Stream {
     pub fn open(socket: FrameSocket, config: PortConfig) -> io::Result<Self> {
         let port = Port::new(Timestamp::ZERO, socket, config)?;
         let ready = register(port.socket().try_clone()?)?;
+        let socket = port.socket().shared();
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(port)),
             called: Notify::new(),
             start: Instant::now(),
+            end: watch::Sender::new(None),
         });
         tokio::spawn(drive(shared.clone(), ready));
-        Ok(Self { shared })
+        Ok(Self { shared, socket })
+    }
+
+    /// Has the channel fail where more than 1 % of its frames are lost.
+    pub fn fail_at_loss(&self) {
+        self.shared.state().port.channel().fail_at_loss();
+    }
+
+    /// Waits for the first frame of the peer. No octet leaves before.
+    ///
+    /// # Errors
+    /// The channel has failed: the peer does not answer.
+    pub async fn opened(&self) -> io::Result<()> {
+        poll_fn(|cx| {
+            let mut state = self.shared.state();
+            state.failed()?;
+            let channel = state.port.channel();
+            if let Some(error) = channel.error() {
+                return Poll::Ready(Err(error_of(error)));
+            }
+            if channel.is_open() {
+                return Poll::Ready(Ok(()));
+            }
+            state.opener = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// How the channel ends, be the stream dropped by then or not.
+    pub fn end(&self) -> ChannelEnd {
+        self.shared.end.subscribe()
+    }
+
+    /// A handle that ends the channel.
+    pub fn handle(&self) -> L2Handle {
+        L2Handle(Arc::downgrade(&self.shared))
+    }
+
+    /// Ends both directions at once.
+    pub(crate) fn reset(&self) {
+        self.shared.reset();
+    }
+
+    /// Waits until the channel has failed; its error.
+    pub(crate) async fn failed(&self) -> io::Error {
+        poll_fn(|cx| {
+            let mut state = self.shared.state();
+            if let Err(e) = state.failed() {
+                return Poll::Ready(e);
+            }
+            if let Some(error) = state.port.channel().error() {
+                return Poll::Ready(error_of(error));
+            }
+            state.watcher = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Ready when a read does not have to wait.
+    pub(crate) fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.shared.state();
+        if state.is_readable() {
+            return Poll::Ready(());
+        }
+        state.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ready when a write does not have to wait.
+    pub(crate) fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.shared.state();
+        if state.is_writable() {
+            return Poll::Ready(());
+        }
+        state.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Reads octets; 0 at the end, `WouldBlock` when there is nothing yet.
+    pub(crate) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        let now = self.shared.now();
+        let mut state = self.shared.state();
+        match state.port.channel().read(into) {
+            Ok(Read::Octets(count)) => {
+                if state.port.channel().is_ack_due(now) {
+                    self.shared.called.notify_one();
+                }
+                Ok(count)
+            }
+            Ok(Read::End) => Ok(0),
+            Ok(Read::Nothing) => {
+                state.failed()?;
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Err(e) => Err(error_of(e)),
+        }
+    }
+
+    /// Writes octets, as many as there is room for; `WouldBlock` when there is none.
+    pub(crate) fn send(&self, octets: &[u8]) -> io::Result<usize> {
+        let mut state = self.shared.state();
+        state.failed()?;
+        match state.port.channel().write(octets) {
+            Ok(0) if !octets.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            Ok(count) => {
+                self.shared.called.notify_one();
+                Ok(count)
+            }
+            Err(e) => Err(error_of(e)),
+        }
+    }
+
+    /// Ends this direction after what was written.
+    pub(crate) fn end_write(&self) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.failed()?;
+        let channel = state.port.channel();
+        if let Some(error) = channel.error() {
+            return Err(error_of(error));
+        }
+        channel.finish();
+        self.shared.called.notify_one();
+        Ok(())
     }
 
     /// Calls `f` with the channel.
@@ -81,6 +239,11 @@ impl L2Stream {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reset(&self) {
+        self.state().port.channel().reset();
+        self.called.notify_one();
     }
 
     fn now(&self) -> Timestamp {
@@ -108,6 +271,8 @@ impl State {
             error: None,
             reader: None,
             writer: None,
+            opener: None,
+            watcher: None,
             dropped_at: None,
         }
     }
@@ -149,18 +314,43 @@ impl State {
         }
     }
 
-    fn wake(&mut self) {
+    fn has_failed(&mut self) -> bool {
+        self.error.is_some() || self.port.channel().error().is_some()
+    }
+
+    fn is_readable(&mut self) -> bool {
         let channel = self.port.channel();
-        let has_failed = self.error.is_some() || channel.error().is_some();
-        if (has_failed || channel.readable() > 0 || channel.has_ended())
-            && let Some(reader) = self.reader.take()
-        {
-            reader.wake();
+        channel.readable() > 0 || channel.has_ended() || self.has_failed()
+    }
+
+    fn is_writable(&mut self) -> bool {
+        self.port.channel().room() > 0 || self.has_failed()
+    }
+
+    fn wake(&mut self) {
+        let has_failed = self.has_failed();
+        let wake = |waker: &mut Option<Waker>| waker.take().into_iter().for_each(Waker::wake);
+        if self.is_readable() {
+            wake(&mut self.reader);
         }
-        if (has_failed || channel.room() > 0)
-            && let Some(writer) = self.writer.take()
-        {
-            writer.wake();
+        if self.is_writable() {
+            wake(&mut self.writer);
+        }
+        if has_failed || self.port.channel().is_open() {
+            wake(&mut self.opener);
+        }
+        if has_failed {
+            wake(&mut self.watcher);
+        }
+    }
+
+    /// The reason for which the channel has failed, if it has. One that an application has closed
+    /// has not.
+    fn outcome(&mut self) -> Result<(), String> {
+        self.failed().map_err(|e| e.to_string())?;
+        match self.port.channel().error() {
+            None | Some(Error::Closed | Error::Reset) => Ok(()),
+            Some(error) => Err(error.to_string()),
         }
     }
 
@@ -184,9 +374,10 @@ fn wait_until(now: Timestamp, next: Next, due: Option<Timestamp>) -> Option<Time
     }
 }
 
-fn failure(error: Error) -> io::Error {
+fn error_of(error: Error) -> io::Error {
     let kind = match error {
         Error::Silent | Error::Stalled => io::ErrorKind::TimedOut,
+        Error::Lossy => io::ErrorKind::ConnectionAborted,
         Error::Reset => io::ErrorKind::ConnectionReset,
         Error::Closed => io::ErrorKind::BrokenPipe,
     };
@@ -207,7 +398,11 @@ async fn drive(shared: Arc<Shared>, ready: AsyncFd<OwnedFd>) {
             turn
         };
         match turn {
-            Err(_) | Ok(Turn::Over) => return,
+            Err(_) | Ok(Turn::Over) => {
+                let outcome = shared.state().outcome();
+                shared.end.send_replace(Some(outcome));
+                return;
+            }
             Ok(Turn::Again) => tokio::task::yield_now().await,
             Ok(Turn::Wait { is_full, until }) => {
                 let wait = until.map(|at| shared.start + at.since(Timestamp::ZERO));
@@ -255,28 +450,13 @@ impl AsyncRead for L2Stream {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let now = self.shared.now();
-        let mut state = self.shared.state();
-        let read = state.port.channel().read(into.initialize_unfilled());
-        match read {
-            Ok(Read::Octets(count)) => {
-                into.advance(count);
-                if state.port.channel().is_ack_due(now) {
-                    self.shared.called.notify_one();
-                }
-                Poll::Ready(Ok(()))
-            }
-            Ok(Read::End) => Poll::Ready(Ok(())),
-            Ok(Read::Nothing) => {
-                if into.remaining() == 0 {
-                    return Poll::Ready(Ok(()));
-                }
-                state.failed()?;
-                state.reader = Some(cx.waker().clone());
-                Poll::Pending
-            }
-            Err(e) => Poll::Ready(Err(failure(e))),
+        if into.remaining() == 0 {
+            return Poll::Ready(Ok(()));
         }
+        ready!(self.poll_readable(cx));
+        let count = self.receive(into.initialize_unfilled())?;
+        into.advance(count);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -286,18 +466,13 @@ impl AsyncWrite for L2Stream {
         cx: &mut Context<'_>,
         octets: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut state = self.shared.state();
-        state.failed()?;
-        match state.port.channel().write(octets) {
-            Ok(0) if !octets.is_empty() => {
-                state.writer = Some(cx.waker().clone());
-                Poll::Pending
+        loop {
+            match self.send(octets) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_writable(cx));
+                }
+                sent => return Poll::Ready(sent),
             }
-            Ok(count) => {
-                self.shared.called.notify_one();
-                Poll::Ready(Ok(count))
-            }
-            Err(e) => Poll::Ready(Err(failure(e))),
         }
     }
 
@@ -306,15 +481,19 @@ impl AsyncWrite for L2Stream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.shared.state();
-        state.failed()?;
-        let channel = state.port.channel();
-        if let Some(error) = channel.error() {
-            return Poll::Ready(Err(failure(error)));
-        }
-        channel.finish();
-        self.shared.called.notify_one();
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.end_write())
+    }
+}
+
+impl AsFd for L2Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl fmt::Debug for L2Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("L2Stream(..)")
     }
 }
 

@@ -15,7 +15,9 @@ use rustix::thread::{CapabilitySet, capabilities, gettid, set_capabilities};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::stream::{LINGER, State, Turn};
-use super::{FrameSocket, L2Stream, OpenError, Port, PortConfig};
+use super::{FrameSocket, FrameSockets, L2Stream, OpenError, Port, PortConfig, failure};
+use crate::pipe::PipeStream;
+use crate::relay::{Relay, RelayEnd, RelayOptions};
 
 const CHANNEL: u32 = 0xc0ff_ee01;
 const NEAR_MAC: &str = "02:00:00:00:00:01";
@@ -385,6 +387,143 @@ fn role_of_a_drop() {
 }
 
 #[test]
+fn sockets_are_taken_without_the_capability_and_used_again() {
+    play("-Urn", "l2::tests::role_of_sockets");
+}
+
+#[test]
+#[ignore = "a role, which the test above starts"]
+fn role_of_sockets() {
+    if !is_called_for() {
+        return;
+    }
+    pair();
+    sh("ip link set far up");
+    thread::spawn(|| {
+        let sockets = FrameSockets::open(2).unwrap();
+        drop_capability();
+        let error = FrameSockets::open(1).unwrap_err();
+        assert!(matches!(error, OpenError::NoCapability), "{error:?}");
+        let send = |from: &FrameSocket, channel: u32, last: u8| {
+            let mut frame = [0; 64];
+            frame[12..14].copy_from_slice(&mpbond_l2::ETHER_TYPE.to_be_bytes());
+            frame[18..22].copy_from_slice(&channel.to_be_bytes());
+            frame[63] = last;
+            from.send_one(&frame).unwrap();
+        };
+        let received = |by: &FrameSocket| {
+            let mut frame = [0; 100];
+            by.receive(&mut frame).ok().map(|_| frame[63])
+        };
+        let near = sockets.take("near", 1).unwrap();
+        let far = sockets.take("far", 1).unwrap();
+        let error = sockets.take("far", 1).unwrap_err();
+        assert!(matches!(error, OpenError::AllInUse(2)), "{error:?}");
+        send(&near, 2, 7);
+        send(&near, 1, 8);
+        assert_eq!(received(&far), Some(8), "frames of its channel alone");
+        // A frame that nobody takes, those after the use, and the error of an interface.
+        send(&near, 1, 9);
+        drop(far);
+        send(&near, 1, 10);
+        sh("ip link set far down; ip link set far up");
+        let far = sockets.take("far", 1).unwrap();
+        assert_eq!(received(&far), None);
+        // It takes a moment until the interface carries again.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while received(&far) != Some(11) {
+            assert!(Instant::now() < deadline);
+            send(&near, 1, 11);
+            thread::sleep(Duration::from_millis(10));
+        }
+        drop(near);
+        assert!(sockets.take("near", 3).is_ok());
+        let error = sockets.take("no-such-link", 3).unwrap_err();
+        assert!(matches!(error, OpenError::NoInterface(_)), "{error:?}");
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_relay_runs_over_a_channel_and_ends_with_it() {
+    play("-Urn", "l2::tests::role_of_a_relay");
+}
+
+#[test]
+#[ignore = "a role, which the test above starts"]
+fn role_of_a_relay() {
+    const BYTES: u64 = 20_000_000;
+    if !is_called_for() {
+        return;
+    }
+    pair();
+    let (over, mut is_over) = tokio::sync::mpsc::channel(1);
+    let (ready, is_ready) = mpsc::channel();
+    let far = elsewhere(move || {
+        sh("ip link set lo up");
+        let all = octets(BYTES);
+        runtime().block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut proxy = tokio::net::TcpStream::connect(address).await.unwrap();
+            let (hs, _) = listener.accept().await.unwrap();
+            let pipe = PipeStream::L2(stream("far", Side::Helper));
+            ready.send(()).unwrap();
+            let relay = Relay::new(pipe, hs, RelayOptions::default()).unwrap();
+            let handle = relay.handle();
+            let relay = tokio::spawn(relay.run());
+            let (mut from, mut to) = proxy.split();
+            let (sent, ()) = tokio::join!(to.write_all(&all), expect(&mut from, BYTES));
+            sent.unwrap();
+            is_over.recv().await.unwrap();
+            let stats = handle.stats().unwrap();
+            assert_eq!((stats.bytes_down, stats.bytes_up), (BYTES, BYTES));
+            assert_eq!(handle.pipe_kind(), Some("ethernet"));
+            handle.stop();
+            assert!(matches!(relay.await.unwrap(), RelayEnd::Stopped));
+            // The RESET has to leave.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        });
+    });
+    is_ready.recv().unwrap();
+    let all = octets(BYTES);
+    runtime().block_on(async {
+        let mut primary = stream("near", Side::Primary);
+        primary.opened().await.unwrap();
+        // Both ways at once, and each more than the windows.
+        let (mut from, mut to) = tokio::io::split(&mut primary);
+        let (sent, ()) = tokio::join!(to.write_all(&all), expect(&mut from, BYTES));
+        sent.unwrap();
+        over.send(()).await.unwrap();
+        // The relay ends: a channel that is reset has not failed.
+        let end = primary.end();
+        let error = primary.read(&mut [0]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+        drop(primary);
+        assert_eq!(failure(end).await, None);
+    });
+    far.join().unwrap();
+}
+
+fn octets(count: u64) -> Vec<u8> {
+    (0..count).map(octet).collect()
+}
+
+/// Reads so many known octets.
+async fn expect(from: &mut (impl tokio::io::AsyncRead + Unpin), count: u64) {
+    let mut into = vec![0; 50_000];
+    let mut at = 0;
+    while at < count {
+        let most = into.len().min((count - at) as usize);
+        let read = from.read(&mut into[..most]).await.unwrap();
+        assert!(read > 0, "the end after {at}");
+        assert!(into[..read].iter().zip(at..).all(|(o, at)| *o == octet(at)));
+        at += read as u64;
+    }
+}
+
+#[test]
 fn without_the_capability_the_error_says_so() {
     play("-Urn", "l2::tests::role_without_the_capability");
 }
@@ -397,11 +536,7 @@ fn role_without_the_capability() {
     }
     pair();
     thread::spawn(|| {
-        let mut sets = capabilities(None).unwrap();
-        sets.effective.remove(CapabilitySet::NET_RAW);
-        sets.permitted.remove(CapabilitySet::NET_RAW);
-        sets.inheritable.remove(CapabilitySet::NET_RAW);
-        set_capabilities(None, sets).unwrap();
+        drop_capability();
         let error = FrameSocket::open("near", CHANNEL).unwrap_err();
         assert!(matches!(error, OpenError::NotPermitted(_)), "{error:?}");
         assert_eq!(
@@ -411,4 +546,13 @@ fn role_without_the_capability() {
     })
     .join()
     .unwrap();
+}
+
+/// Of this thread.
+fn drop_capability() {
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::NET_RAW);
+    sets.permitted.remove(CapabilitySet::NET_RAW);
+    sets.inheritable.remove(CapabilitySet::NET_RAW);
+    set_capabilities(None, sets).unwrap();
 }

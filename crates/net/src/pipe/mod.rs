@@ -4,6 +4,7 @@ mod address;
 mod ledger;
 mod unix;
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
@@ -13,6 +14,7 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::l2::L2Stream;
 pub use address::{ParsePipeAddressError, PipeAddress};
 pub use unix::UnixPipe;
 
@@ -23,6 +25,8 @@ pub enum PipeStream {
     Tcp(TcpStream),
     /// Within this host, to a process that carries the octets further.
     Unix(UnixPipe),
+    /// Over Ethernet frames, to a host of the same link.
+    L2(L2Stream),
 }
 
 impl PipeStream {
@@ -30,7 +34,7 @@ impl PipeStream {
     pub fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Tcp(tcp) => Some(tcp),
-            Self::Unix(_) => None,
+            Self::Unix(_) | Self::L2(_) => None,
         }
     }
 
@@ -42,17 +46,31 @@ impl PipeStream {
         match self {
             Self::Tcp(tcp) => tcp.readable().await,
             Self::Unix(unix) => unix.stream().readable().await,
+            Self::L2(l2) => {
+                poll_fn(|cx| l2.poll_readable(cx)).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Kind of the connection, as status shows it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Tcp(_) => "tcp",
+            Self::Unix(_) => "unix",
+            Self::L2(_) => "ethernet",
         }
     }
 
     /// Waits for octets, and reads them without taking them; 0 at the end.
     ///
     /// # Errors
-    /// Error of recv(2).
+    /// Error of recv(2). Ethernet frames cannot be read without taking them.
     pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         let unix = match self {
             Self::Tcp(tcp) => return tcp.peek(into).await,
             Self::Unix(unix) => unix.stream(),
+            Self::L2(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         unix.async_io(Interest::READABLE, || {
@@ -70,6 +88,8 @@ impl PipeStream {
         Ok(match self {
             Self::Tcp(tcp) => Self::Tcp(TcpStream::from_std(tcp.into_std()?)?),
             Self::Unix(unix) => Self::Unix(unix.rehome()?),
+            // Its task stays where it is.
+            Self::L2(l2) => Self::L2(l2),
         })
     }
 }
@@ -91,6 +111,7 @@ impl AsFd for PipeStream {
         match self {
             Self::Tcp(tcp) => tcp.as_fd(),
             Self::Unix(unix) => unix.as_fd(),
+            Self::L2(l2) => l2.as_fd(),
         }
     }
 }
@@ -104,6 +125,7 @@ impl AsyncRead for PipeStream {
         match self.get_mut() {
             Self::Tcp(tcp) => Pin::new(tcp).poll_read(cx, into),
             Self::Unix(unix) => Pin::new(unix).poll_read(cx, into),
+            Self::L2(l2) => Pin::new(l2).poll_read(cx, into),
         }
     }
 }
@@ -117,6 +139,7 @@ impl AsyncWrite for PipeStream {
         match self.get_mut() {
             Self::Tcp(tcp) => Pin::new(tcp).poll_write(cx, octets),
             Self::Unix(unix) => Pin::new(unix).poll_write(cx, octets),
+            Self::L2(l2) => Pin::new(l2).poll_write(cx, octets),
         }
     }
 
@@ -124,6 +147,7 @@ impl AsyncWrite for PipeStream {
         match self.get_mut() {
             Self::Tcp(tcp) => Pin::new(tcp).poll_flush(cx),
             Self::Unix(unix) => Pin::new(unix).poll_flush(cx),
+            Self::L2(l2) => Pin::new(l2).poll_flush(cx),
         }
     }
 
@@ -131,6 +155,7 @@ impl AsyncWrite for PipeStream {
         match self.get_mut() {
             Self::Tcp(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Self::Unix(unix) => Pin::new(unix).poll_shutdown(cx),
+            Self::L2(l2) => Pin::new(l2).poll_shutdown(cx),
         }
     }
 }

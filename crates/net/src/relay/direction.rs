@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rustix::net::{Shutdown, shutdown};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::time::{Instant, Sleep};
@@ -198,11 +197,7 @@ impl Direction {
         }
         if self.source_ended && self.held_bytes() == 0 {
             self.finished = true;
-            match shutdown(sink, Shutdown::Write) {
-                // The peer may have reset the sink; a read reports that.
-                Ok(()) | Err(rustix::io::Errno::NOTCONN) => {}
-                Err(e) => return Poll::Ready(Err(Halt::Failed(End::Sink, e.into()))),
-            }
+            sink.end_write().map_err(failed(End::Sink))?;
         }
         Poll::Ready(Ok(moved))
     }
@@ -348,7 +343,7 @@ impl Direction {
         // A short read says that TCP has no more; another socket may stop at the end of a buffer.
         let asked = S::IS_TCP.then_some(len);
         match attempt(source, Interest::READABLE, asked, || {
-            Ok(rustix::io::read(source, &mut *into)?)
+            source.receive(&mut *into)
         })? {
             Some(0) => {
                 self.source_ended = true;
@@ -418,7 +413,8 @@ impl Direction {
     /// [`super::limit_receive_buffer`] fixes the size where the system allows. Otherwise the kernel
     /// enlarges the buffer with the rate, so keeping the bound takes a check after every read.
     ///
-    /// Bytes that wait in a Unix socket are charged to their sender, within its send buffer.
+    /// Bytes that wait in a Unix socket are charged to their sender, within its send buffer; those
+    /// of an L2 pipe are within its window, of at most 1 MiB, besides the bound.
     fn watch_buffer<S: Hop>(&mut self, source: &S) -> io::Result<()> {
         if !S::IS_TCP {
             self.reserved_bytes = 0;

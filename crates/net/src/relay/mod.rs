@@ -11,10 +11,10 @@
 //! Half-close and reset are forwarded. An idle relay causes no wake-ups; a busy one looks for bytes
 //! at intervals of 1 to 5 ms (ADR 0042).
 //!
-//! A pipe may be a Unix socket. Bytes are then copied, and every arrival causes a wake-up. Such a
-//! pipe has no half-close, and the death of its peer can look like an end: when it has ended, what
-//! came up is delivered, and what is held for it or still comes down is dropped. Two limitations
-//! (ADR 0037):
+//! A pipe may be a Unix socket, or a channel over Ethernet frames. Bytes are then copied, and every
+//! arrival causes a wake-up. Such a pipe has no half-close, and the death of its peer can look like
+//! an end: when it has ended, what came up is delivered, and what is held for it or still comes
+//! down is dropped. Two limitations (ADR 0037):
 //!
 //! - What comes down after its end is read and dropped until the proxy closes the HS-Path, at the
 //!   cost of the helper's link and budget.
@@ -39,14 +39,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::SockRef;
-use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use crate::pipe::PipeStream;
 use crate::tcp;
 pub use arrivals::Arrivals;
 use direction::{Direction, End, Halt};
-use hop::Hop;
+use hop::{Hop, Other};
 pub use stats::{Budget, RelayHandle, RelayStats};
 use stats::{Shared, Sockets};
 
@@ -164,6 +163,9 @@ impl Relay {
                 // Closing then resets this side, as happened to the other.
                 let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
             }
+            if let PipeStream::L2(l2) = pipe {
+                l2.reset();
+            }
         }
         end
     }
@@ -171,7 +173,8 @@ impl Relay {
     async fn carry(&self) -> RelayEnd {
         match &self.sockets.pipe {
             PipeStream::Tcp(pipe) => self.carry_over(pipe).await,
-            PipeStream::Unix(pipe) => self.carry_over(pipe).await,
+            PipeStream::Unix(pipe) => self.carry_over(&Other::Unix(pipe)).await,
+            PipeStream::L2(pipe) => self.carry_over(&Other::L2(pipe)).await,
         }
     }
 
@@ -183,8 +186,8 @@ impl Relay {
         };
         let (mut down, mut up) = (direction(), direction());
         let mut stop = pin!(self.shared.stop.notified());
-        let mut pipe_failure = pin!(failure(pipe));
-        let mut hs_failure = pin!(failure(hs));
+        let mut pipe_failure = pin!(pipe.failed());
+        let mut hs_failure = pin!(Hop::failed(hs));
         poll_fn(|cx| {
             #[cfg(test)]
             POLLS.with(|n| n.set(n.get() + 1));
@@ -295,19 +298,6 @@ fn system_recv_buffer_limit() -> u64 {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(0)
-}
-
-/// Completes when the socket has failed; detects a reset even while the socket is neither read nor
-/// written.
-async fn failure(socket: &impl Hop) -> io::Error {
-    if let Err(e) = socket.ready(Interest::ERROR).await {
-        return e;
-    }
-    match socket.take_error() {
-        Ok(Some(e)) | Err(e) => e,
-        // A read or write has consumed the error and reports it.
-        Ok(None) => std::future::pending().await,
-    }
 }
 
 fn ended(halt: Halt, source: RelaySide, sink: RelaySide) -> RelayEnd {

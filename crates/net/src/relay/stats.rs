@@ -9,11 +9,11 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::hop::Hop;
+use super::hop::{Hop, Other};
 use super::sojourn::Sojourn;
 use crate::control::{RelayReport, RequestId};
 use crate::pipe::PipeStream;
-use crate::tcp::{self, TcpInfo};
+use crate::tcp::TcpInfo;
 
 /// Remaining bytes of `max_bytes_per_month`, shared by all relays of a helper.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Shared {
         (from, to): (&impl Hop, &impl Hop),
         tick: Duration,
     ) {
-        let (Ok(received), Ok(unsent)) = (tcp::receive_queue_bytes(from), to.unsent_bytes()) else {
+        let (Ok(received), Ok(unsent)) = (from.unread_bytes(), to.unsent_bytes()) else {
             return;
         };
         let (written, held) = (written.load(Relaxed), held.load(Relaxed));
@@ -223,13 +223,19 @@ impl RelayHandle {
         let sockets = self.sockets.upgrade()?;
         match &sockets.pipe {
             PipeStream::Tcp(pipe) => self.stats_over(pipe, &sockets.hs),
-            PipeStream::Unix(pipe) => self.stats_over(pipe, &sockets.hs),
+            PipeStream::Unix(pipe) => self.stats_over(&Other::Unix(pipe), &sockets.hs),
+            PipeStream::L2(pipe) => self.stats_over(&Other::L2(pipe), &sockets.hs),
         }
+    }
+
+    /// Kind of the pipe; `None` when the relay has ended.
+    pub fn pipe_kind(&self) -> Option<&'static str> {
+        Some(self.sockets.upgrade()?.pipe.kind())
     }
 
     fn stats_over(&self, pipe: &impl Hop, hs: &TcpStream) -> Option<RelayStats> {
         fn level(held: &AtomicU64, from: &impl Hop, to: &impl Hop) -> Option<u64> {
-            let received = tcp::receive_queue_bytes(from).ok()?;
+            let received = from.unread_bytes().ok()?;
             Some(received + held.load(Relaxed) + to.unsent_bytes().ok()?)
         }
         let s = &self.shared;

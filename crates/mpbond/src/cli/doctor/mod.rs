@@ -4,6 +4,7 @@ mod adjtimex;
 mod clock;
 mod families;
 mod finding;
+mod frames;
 mod interfaces;
 mod link_advice;
 mod machine;
@@ -229,6 +230,7 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
     }
     interfaces.check_ways(findings, config);
     small_segments(findings, config, status.as_ref());
+    frames::of_primary(findings, status.as_ref());
     if running && config.transparent.is_some() && mpbond::own_mark::if_allowed().is_none() {
         findings.warn(
             "transparent",
@@ -333,6 +335,7 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
             ),
         );
     }
+    frames::of_helper(findings, status.as_ref());
     ports::listen(findings, "listen", config.listen, status.as_ref());
     if let Some(address) = config.metrics {
         ports::listen(findings, "metrics", address, status.as_ref());

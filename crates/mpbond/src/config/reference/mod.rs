@@ -410,6 +410,14 @@ const HELPER: FilePage = FilePage {
                               it trusts, by multicast DNS.",
                 },
                 FileKey {
+                    name: "ethernet_frames",
+                    values: "true or false",
+                    default: KeyDefault::Value("false"),
+                    meaning: "Whether primaries may open relays over Ethernet frames in place of \
+                              TCP. It needs CAP_NET_RAW at the start of the helper, and a primary \
+                              on the same link.",
+                },
+                FileKey {
                     name: "buffer",
                     values: "size, from 64 KiB to 256 MiB",
                     default: KeyDefault::Value("\"4 MiB\""),

@@ -57,11 +57,21 @@ const SOURCE: FileKey = FileKey {
     meaning: "Local address that connections to the helper are bound to.",
 };
 
+const ETHERNET_FRAMES: FileKey = FileKey {
+    name: "ethernet_frames",
+    values: "true or false",
+    default: KeyDefault::Value("false"),
+    meaning: "Whether relays over this pipe use Ethernet frames in place of TCP. It needs the same \
+              key at the helper, CAP_NET_RAW at the start of both, and both on one link; otherwise \
+              TCP is used, and `mpbond status` says why. It costs more processor time than TCP on \
+              interfaces with segmentation offload.",
+};
+
 pub(super) const HELPER: FileSection = FileSection {
     header: "[[helper]]",
-    about: "A device that lends its link; one section for each. `address`, `interface`, `source` \
-            and `backup` describe the pipe to it; several pipes have sections `[[helper.pipe]]` \
-            instead, beside which these keys are refused.",
+    about: "A device that lends its link; one section for each. `address`, `interface`, `source`, \
+            `backup` and `ethernet_frames` describe the pipe to it; several pipes have sections \
+            `[[helper.pipe]]` instead, beside which these keys are refused.",
     keys: &[
         FileKey {
             name: "name",
@@ -88,6 +98,7 @@ pub(super) const HELPER: FileSection = FileSection {
         INTERFACE,
         SOURCE,
         BACKUP,
+        ETHERNET_FRAMES,
         FileKey {
             name: "pipes",
             values: "\"all\" or \"best\"",
@@ -127,5 +138,6 @@ pub(super) const PIPE: FileSection = FileSection {
         INTERFACE,
         SOURCE,
         BACKUP,
+        ETHERNET_FRAMES,
     ],
 };

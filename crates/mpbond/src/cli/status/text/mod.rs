@@ -85,6 +85,8 @@ fn about(status: &Status) -> Vec<String> {
     let lacks = status.proxy_lacks_note();
     let notes = lacks.iter().chain(&status.notes);
     lines.extend(notes.map(|note| format!("note: {note}")));
+    let reason = status.ethernet.as_ref().and_then(|e| e.reason.as_ref());
+    lines.extend(reason.map(|reason| format!("note: {reason}")));
     lines.extend(status.budget.as_ref().map(|budget| {
         let cap = budget.max_bytes.map_or_else(
             || "no cap".to_owned(),
@@ -166,6 +168,10 @@ fn links(text: &mut String, links: &[LinkStatus]) {
                 state => state.to_owned(),
             };
             text.push_str(&wrapped(&format!("  {}: {about}", link.name), 4));
+        }
+        if let Some(ethernet) = &link.ethernet {
+            let about = format!("  {}: {}", link.name, ethernet.text());
+            text.push_str(&wrapped(&about, 4));
         }
         if let Some(energy) = &link.energy {
             let about = format!("  {}: {}", link.name, energy_text(energy));

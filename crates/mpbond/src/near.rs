@@ -1,9 +1,12 @@
-//! Interface of a primary in a directly connected network. Without a binding, the packets for a
-//! primary whose link is set down follow the default route, into another network.
+//! Interface by which the other end of a connection is directly connected.
+//!
+//! A helper binds connections to it: without a binding, the packets for a primary whose link is set
+//! down follow the default route, into another network. Pipes over Ethernet frames run on it.
 
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
+use mpbond_net::tcp::TcpInfo;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use socket2::SockRef;
 use tokio::net::TcpStream;
@@ -11,6 +14,18 @@ use tracing::debug;
 
 use crate::addresses;
 use crate::uplinks::source_towards;
+
+/// Octets of the headers of IPv4 and TCP without options: fewer than any packet has.
+const HEADER_BYTES: u64 = 40;
+
+/// Interface for Ethernet frames to the other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wire {
+    /// Its name.
+    pub(crate) interface: String,
+    /// Octets that pass in one frame, as far as the connection's segments show.
+    pub(crate) mtu: u16,
+}
 
 /// An own address with its network.
 struct Own {
@@ -22,20 +37,31 @@ struct Own {
 /// Binds a connection to the interface of its peer's network (SO_BINDTODEVICE, without a privilege
 /// since Linux 5.7), if there is one such interface and the connection has its address. A
 /// connection through a router, or of a VRF, stays as it is: its route may change.
-pub(super) fn keep(tcp: &TcpStream, peer: SocketAddr) {
+pub(crate) fn keep(tcp: &TcpStream, peer: SocketAddr) {
     let socket = SockRef::from(tcp);
-    let (Ok(local), Ok(None), Ok(own)) = (tcp.local_addr(), socket.device(), getifaddrs()) else {
-        return;
-    };
-    let own: Vec<Own> = own.filter_map(|entry| Own::of(&entry)).collect();
-    let (local, peer) = (local.ip().to_canonical(), peer.ip().to_canonical());
-    let Some(interface) = interface(&own, local, peer, source_towards(peer)) else {
+    let Ok(None) = socket.device() else { return };
+    let Some(interface) = interface_of(tcp, peer) else {
         return;
     };
     match socket.bind_device(Some(interface.as_bytes())) {
         Ok(()) => debug!(%peer, interface, "bound to the interface of its network"),
         Err(error) => debug!(%peer, interface, %error, "not bound to an interface"),
     }
+}
+
+/// The interface and the MTU for Ethernet frames to the other end, if it is directly connected.
+pub(crate) fn wire(tcp: &TcpStream) -> Option<Wire> {
+    let interface = interface_of(tcp, tcp.peer_addr().ok()?)?;
+    let segment = TcpInfo::read(tcp).ok()?.mss_bytes;
+    let mtu = u16::try_from(segment + HEADER_BYTES).ok()?;
+    Some(Wire { interface, mtu })
+}
+
+fn interface_of(tcp: &TcpStream, peer: SocketAddr) -> Option<String> {
+    let (local, own) = (tcp.local_addr().ok()?, getifaddrs().ok()?);
+    let own: Vec<Own> = own.filter_map(|entry| Own::of(&entry)).collect();
+    let (local, peer) = (local.ip().to_canonical(), peer.ip().to_canonical());
+    interface(&own, local, peer, source_towards(peer)).map(str::to_owned)
 }
 
 /// The interface that connects a local address with a peer's. `source` is the own address that
