@@ -20,6 +20,7 @@ pub mod own_mark;
 pub mod pairing;
 pub mod policy;
 pub mod primary;
+pub mod process;
 pub mod proxy;
 pub mod reload;
 pub mod sandbox;

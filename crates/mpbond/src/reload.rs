@@ -8,13 +8,16 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::config::{Changes, ConfigError, Reload};
+use crate::process::Process;
 use crate::sandbox::{Access, Place};
 use crate::status::Status;
 
-/// A configuration, with the file that it can be read from again, if there is one.
+/// A configuration, with the file that it can be read from again, if there is one, and the process
+/// that its daemon runs in.
 pub struct Configured<C> {
     /// The configuration.
     pub config: C,
+    pub(crate) process: Process,
     source: Option<Source<C>>,
 }
 
@@ -38,8 +41,11 @@ pub fn modified_s(file: &Path) -> Option<f64> {
 
 impl<C> From<C> for Configured<C> {
     fn from(config: C) -> Self {
-        let source = None;
-        Self { config, source }
+        Self {
+            config,
+            process: Process::default(),
+            source: None,
+        }
     }
 }
 
@@ -60,7 +66,17 @@ impl<C> Configured<C> {
             read: Box::new(read),
             modified_s,
         });
-        Ok(Self { config, source })
+        Ok(Self {
+            config,
+            process: Process::default(),
+            source,
+        })
+    }
+
+    /// The same for a daemon that is one of several in this process.
+    #[must_use]
+    pub fn within(self, process: Process) -> Self {
+        Self { process, ..self }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::net::UnixListener;
@@ -14,6 +14,18 @@ pub(crate) const MAX_FOLDER_BYTES: usize = 107 - "/.4194304".len();
 
 /// The first name of a socket is that of its process, which may have several daemons (tests).
 static FIRST_NAME: Mutex<()> = Mutex::new(());
+
+/// File of a socket, which is removed when this is dropped. None while it is another process's.
+pub(crate) struct SocketFile(pub(crate) Option<PathBuf>);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // It may have been removed already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
 
 /// Listens at `path`, replacing the socket of a dead daemon; makes its folder if needed.
 ///

@@ -4,6 +4,8 @@ use std::io::IsTerminal as _;
 
 use tokio::signal::unix::{Signal, SignalKind, signal as listen};
 
+use crate::process::{Orders, Process};
+
 /// Receiver of SIGINT and SIGTERM; none is lost between its creation and the wait.
 #[derive(Debug)]
 pub(crate) struct Stop(Option<(Signal, Signal)>);
@@ -30,9 +32,11 @@ impl Stop {
 }
 
 /// Receiver of the signals for a daemon. SIGINT and SIGTERM stop it. SIGHUP has it read its
-/// configuration again, unless the terminal at which it was started is gone: that stops it.
+/// configuration again, unless the terminal at which it was started is gone: that stops it. So does
+/// the failure of another daemon of its process.
 pub(crate) struct DaemonStop {
     stop: Stop,
+    orders: Orders,
     hangup: Option<Signal>,
     at_terminal: bool,
     reload: Box<dyn Fn()>,
@@ -40,9 +44,10 @@ pub(crate) struct DaemonStop {
 
 impl DaemonStop {
     /// Installs the handlers. Must be called within a runtime.
-    pub(crate) fn listen(reload: impl Fn() + 'static) -> Self {
+    pub(crate) fn listen(process: &Process, reload: impl Fn() + 'static) -> Self {
         Self {
             stop: Stop::listen(),
+            orders: process.orders(),
             hangup: listen(SignalKind::hangup()).ok(),
             at_terminal: std::io::stdin().is_terminal(),
             reload: Box::new(reload),
@@ -59,7 +64,9 @@ impl DaemonStop {
                 }
             };
             tokio::select! {
-                reason = self.stop.wait() => return reason,
+                // It becomes an order for all daemons of the process.
+                name = self.stop.wait() => self.orders.signal(name),
+                reason = self.orders.wait() => return reason,
                 _ = hung_up => {
                     // The kernel makes it unusable before it sends the signal.
                     if self.at_terminal && !std::io::stdin().is_terminal() {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use mpbond_units::printable;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, Deserializer};
 
 /// Error in a file: one line that names file, line, key and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,8 @@ pub struct Source<'a> {
     text: Cow<'a, str>,
     /// Offsets at which lines begin.
     lines: Vec<usize>,
+    /// The table that is read, and the keys before the tables that belong to it as well; else all.
+    part: Option<(&'static str, &'static [&'static str])>,
 }
 
 impl<'a> Source<'a> {
@@ -114,7 +116,55 @@ impl<'a> Source<'a> {
             file,
             lines: std::iter::once(0).chain(after_breaks).collect(),
             text,
+            part: None,
         }
+    }
+
+    /// The table of this name at the top level, as if it were the whole text. The keys `shared`
+    /// are those of the top level. Places of errors are those in the whole text.
+    #[must_use]
+    pub fn table(&self, name: &'static str, shared: &'static [&'static str]) -> Source<'_> {
+        Source {
+            file: self.file,
+            text: Cow::Borrowed(&self.text),
+            lines: self.lines.clone(),
+            part: Some((name, shared)),
+        }
+    }
+
+    /// Whether the text has a table of this name at its top level.
+    pub fn has_table(&self, name: &str) -> bool {
+        let is_table = |root: &DeTable<'_>| {
+            let found = root.get(name).map(Spanned::get_ref);
+            matches!(found, Some(DeValue::Table(_)))
+        };
+        DeTable::parse(&self.text).is_ok_and(|root| is_table(root.get_ref()))
+    }
+
+    /// A key with the name of the table that is read.
+    pub fn whole_key(&self, key: &str) -> String {
+        match self.part {
+            Some((table, _)) => format!("{table}.{key}"),
+            None => key.to_owned(),
+        }
+    }
+
+    /// The table that is read.
+    fn part_of<'t>(&self, mut root: Spanned<DeTable<'t>>) -> Spanned<DeTable<'t>> {
+        let Some((name, shared)) = self.part else {
+            return root;
+        };
+        let top = root.get_mut();
+        let Some(found) = top.remove(name) else {
+            return root;
+        };
+        let span = found.span();
+        let DeValue::Table(mut table) = found.into_inner() else {
+            return root;
+        };
+        let shared = shared.iter().filter_map(|key| top.remove_entry(*key));
+        table.extend(shared);
+        Spanned::new(span, table)
     }
 
     /// The text.
@@ -127,7 +177,9 @@ impl<'a> Source<'a> {
     /// # Errors
     /// The first thing in it that `T` does not have.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, FileError> {
-        toml::from_str(&self.text).map_err(|e| {
+        let root = DeTable::parse(&self.text).map(|root| self.part_of(root));
+        let parsed = root.and_then(|root| T::deserialize(Deserializer::from(root)));
+        parsed.map_err(|e| {
             let span = e.span();
             let key = span.clone().and_then(|s| match e.message() {
                 // The document ends at the error, so the key is not in it.
@@ -141,7 +193,7 @@ impl<'a> Source<'a> {
 
     /// An error about the value, or the table, at `span`.
     pub fn wrong(&self, span: Range<usize>, key: &str, problem: impl fmt::Display) -> FileError {
-        self.error(Some(span), Some(key.to_owned()), &problem.to_string())
+        self.error(Some(span), Some(self.whole_key(key)), &problem.to_string())
     }
 
     fn error(&self, span: Option<Range<usize>>, key: Option<String>, problem: &str) -> FileError {

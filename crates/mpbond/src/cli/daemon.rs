@@ -111,7 +111,7 @@ fn help(role: Role, example: &str, commands: &str) -> String {
     )
 }
 
-fn indented(text: &str) -> String {
+pub(super) fn indented(text: &str) -> String {
     text.lines()
         .map(|line| format!("{}{line}\n", if line.is_empty() { "" } else { "  " }))
         .collect()
@@ -149,13 +149,13 @@ fn proxy_help() -> String {
     )
 }
 
-fn fine(file: &Path) -> Result<ExitCode, Failure> {
+pub(super) fn fine(file: &Path) -> Result<ExitCode, Failure> {
     print(&format!("{}: fine\n", file.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The devices that may connect. There may be none: trust takes effect while running.
-fn trust(
+pub(super) fn trust(
     role: Role,
     file: &Path,
     identity: &Path,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mpbond::config::{Role, config_file};
+use mpbond::config::{Role, config_file, has_section};
 use mpbond_units::shell_word;
 use nix::unistd::geteuid;
 
@@ -68,7 +68,13 @@ pub(super) fn unit(role: Role) -> String {
 /// Whether a role's systemd unit is installed, and reads the configuration that this user writes.
 /// That of an ordinary user is another one.
 pub(super) fn has_unit(role: Role) -> bool {
-    let is_there = |folder: &str| PathBuf::from(folder).join(unit(role)).exists();
+    has_unit_of(role.name())
+}
+
+/// The same of the command that starts a daemon.
+fn has_unit_of(command: &str) -> bool {
+    let unit = format!("mpbond-{command}.service");
+    let is_there = |folder: &str| PathBuf::from(folder).join(&unit).exists();
     geteuid().is_root() && UNITS.into_iter().any(is_there)
 }
 
@@ -81,13 +87,18 @@ pub(super) fn reload(role: Role, file: &Path) -> String {
 /// Command that puts all of a daemon's new configuration in force, in a sentence.
 pub(super) fn start(role: Role, file: &Path, running: bool) -> String {
     let is_default = config_option(role, file).is_empty();
-    let command = || command(role.name(), role, file);
-    match (running, is_default && has_unit(role)) {
+    // A device with several roles starts all of them.
+    let is_device = has_section(role, file);
+    let daemon = if is_device { "up" } else { role.name() };
+    let command = || command(daemon, role, file);
+    match (running, is_default && has_unit_of(daemon)) {
         // A new process takes over from the one that runs (docs/upgrade.md).
         (true, true) => {
-            format!("Have the {role} use it: sudo systemctl reload mpbond-{role}")
+            format!("Have the {role} use it: sudo systemctl reload mpbond-{daemon}")
         }
-        (false, true) => format!("Start the {role}: sudo systemctl enable --now mpbond-{role}"),
+        (false, true) => {
+            format!("Start the {role}: sudo systemctl enable --now mpbond-{daemon}")
+        }
         (true, false) => format!(
             "Stop the {role} that runs, and start it again to use it: {}",
             command()

@@ -19,6 +19,7 @@ mod socket;
 mod speed;
 mod status;
 mod trust;
+mod up;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -66,6 +67,7 @@ Examples:
   mpbond proxy                        with /etc/mpbond/proxy.toml
   mpbond helper --config helper.toml
   mpbond primary --config primary.toml
+  mpbond up --config device.toml      primary and helper in one process
   mpbond doctor primary               find errors, with their remedies
   mpbond status --watch               the traffic of every path, once a second
   mpbond console --open               the traffic of every path, in a browser
@@ -83,6 +85,7 @@ enum Command {
     Primary(daemon::PrimaryArgs),
     Helper(daemon::HelperArgs),
     Proxy(daemon::ProxyArgs),
+    Up(up::UpArgs),
     Status(status::StatusArgs),
     Reload(reload::ReloadArgs),
     Explain(explain::ExplainArgs),
@@ -127,7 +130,7 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     let level = match cli.command {
-        Command::Primary(_) | Command::Helper(_) | Command::Proxy(_) => "info",
+        Command::Primary(_) | Command::Helper(_) | Command::Proxy(_) | Command::Up(_) => "info",
         _ => "warn",
     };
     let done = cli.logs.start(level).and_then(|()| match cli.command {
@@ -135,6 +138,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Primary(args) => args.run(),
         Command::Helper(args) => args.run(),
         Command::Proxy(args) => args.run(),
+        Command::Up(args) => args.run(),
         Command::Status(args) => args.run(),
         Command::Reload(args) => args.run(),
         Command::Explain(args) => args.run(),

@@ -2,19 +2,18 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mpbond::config::{ProxyConfig, Role, config_file};
+use mpbond::config::{ConfigError, DeviceConfig, ProxyConfig, Role, config_file, device_file};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 
-use super::hints::command;
+use super::hints::{command, sudo_for, word};
 use super::socket::socket_of;
-use super::status::RoleName;
 
 /// Time within which the new process has to answer on the status socket.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -32,13 +31,14 @@ const ASK_EVERY: Duration = Duration::from_millis(50);
 Examples:
   systemctl reload mpbond-proxy       a service of systemd
   mpbond upgrade proxy                a daemon that was started by hand
+  mpbond upgrade up                   all roles of a device
   mpbond upgrade proxy --config proxy.toml -- --serve 127.0.0.1:80")]
 pub(super) struct UpgradeArgs {
-    /// Role of the daemon.
+    /// Role of the daemon; `up` for a process of `mpbond up`.
     #[arg(value_enum)]
-    role: RoleName,
-    /// Its configuration, which may have changed. Otherwise ROLE.toml in /etc/mpbond (root) or
-    /// ~/.config/mpbond.
+    role: Started,
+    /// Its configuration, which may have changed. Otherwise ROLE.toml, or device.toml, in
+    /// /etc/mpbond (root) or ~/.config/mpbond.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Further arguments of the daemon.
@@ -46,31 +46,59 @@ pub(super) struct UpgradeArgs {
     more: Vec<OsString>,
 }
 
+/// Command that a daemon was started by.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Started {
+    /// The device with the applications.
+    Primary,
+    /// A device that lends its link.
+    Helper,
+    /// The end point in the network.
+    Proxy,
+    /// Several roles of a device.
+    Up,
+}
+
+impl Started {
+    fn name(self) -> &'static str {
+        self.role().map_or("up", Role::name)
+    }
+
+    fn role(self) -> Option<Role> {
+        match self {
+            Self::Primary => Some(Role::Primary),
+            Self::Helper => Some(Role::Helper),
+            Self::Proxy => Some(Role::Proxy),
+            Self::Up => None,
+        }
+    }
+}
+
 impl UpgradeArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let role = Role::from(self.role);
-        let file = self.config.clone().unwrap_or_else(|| config_file(role));
-        let none = self.config.is_none() && !file.exists();
-        let socket = match role {
-            Role::Proxy if none => ProxyConfig::default().status_socket,
-            _ => socket_of(role, &file).map_err(Failure::input)?,
-        };
-        let old = ask(&socket).map_err(|e| {
-            Failure::run(format!(
-                "no {role} answers at {}: {e}; start it with `{}`",
-                socket.display(),
-                command(role.name(), role, &file)
-            ))
-        })?;
-        let mut new = self.start(role)?;
+        let name = self.role.name();
+        let sockets = self.sockets().map_err(Failure::input)?;
+        let mut before = None;
+        for socket in &sockets {
+            let old = ask(socket).map_err(|e| {
+                Failure::run(format!(
+                    "no {name} answers at {}: {e}; start it with `{}`",
+                    socket.display(),
+                    self.command()
+                ))
+            })?;
+            before.get_or_insert(old);
+        }
+        let mut new = self.start()?;
         let deadline = Instant::now() + READY_WITHIN;
         loop {
-            if ask(&socket).is_ok_and(|status| status.process == new.id()) {
+            let is_new = |socket: &Path| ask(socket).is_ok_and(|status| status.process == new.id());
+            if sockets.iter().map(PathBuf::as_path).all(is_new) {
                 break;
             }
             if let Some(status) = new.try_wait().map_err(Failure::run)? {
                 return Err(Failure::run(format!(
-                    "the new {role} has ended ({status}), the old one goes on: see its log above"
+                    "the new {name} has ended ({status}), the old one goes on: see its log above"
                 )));
             }
             if Instant::now() > deadline {
@@ -78,28 +106,62 @@ impl UpgradeArgs {
                 let _ = new.kill();
                 let _ = new.wait();
                 return Err(Failure::run(format!(
-                    "the new {role} was not ready within {} s, the old one goes on",
+                    "the new {name} was not ready within {} s, the old one goes on",
                     READY_WITHIN.as_secs()
                 )));
             }
             sleep(ASK_EVERY);
         }
+        let before = before
+            .map(|old| (old.process, old.version))
+            .unwrap_or_default();
         print(&format!(
             "process {} (version {}) has taken over from process {} (version {})\n",
             new.id(),
             env!("CARGO_PKG_VERSION"),
-            old.process,
-            old.version
+            before.0,
+            before.1
         ))?;
         Ok(ExitCode::SUCCESS)
     }
 
+    /// The status sockets of its roles.
+    fn sockets(&self) -> Result<Vec<PathBuf>, ConfigError> {
+        let file = self.config.clone();
+        let Some(role) = self.role.role() else {
+            let device = DeviceConfig::load(&file.unwrap_or_else(device_file))?;
+            let sockets = [
+                device.primary.map(|c| c.status_socket),
+                device.helper.map(|c| c.status_socket),
+                device.proxy.map(|c| c.status_socket),
+            ];
+            return Ok(sockets.into_iter().flatten().collect());
+        };
+        let file = file.unwrap_or_else(|| config_file(role));
+        let none = self.config.is_none() && !file.exists();
+        Ok(vec![match role {
+            Role::Proxy if none => ProxyConfig::default().status_socket,
+            _ => socket_of(role, &file)?,
+        }])
+    }
+
+    /// The command that starts it.
+    fn command(&self) -> String {
+        let name = self.role.name();
+        match (self.role.role(), &self.config) {
+            (Some(role), Some(file)) => command(name, role, file),
+            (Some(role), None) => command(name, role, &config_file(role)),
+            (None, Some(file)) => format!("{}mpbond up --config {}", sudo_for(file), word(file)),
+            (None, None) => format!("{}mpbond up", sudo_for(&device_file())),
+        }
+    }
+
     /// Starts the new process in the background. It has the standard error of this one, which for a
     /// service is the journal.
-    fn start(&self, role: Role) -> Result<Child, Failure> {
+    fn start(&self) -> Result<Child, Failure> {
         let program = std::env::current_exe().map_err(Failure::run)?;
         let mut command = Command::new(&program);
-        command.arg(role.name()).arg("--take-over");
+        command.arg(self.role.name()).arg("--take-over");
         if let Some(config) = &self.config {
             command.arg("--config").arg(config);
         }

@@ -1,5 +1,5 @@
-//! A complete configuration of each role, as shown by `--help`. Commented lines are defaults. Lines
-//! fit a terminal of 80 columns.
+//! A complete configuration of each role, and that of a device with two, as shown by `--help`.
+//! Commented lines are defaults. Lines fit a terminal of 80 columns.
 
 /// `proxy.toml`.
 pub const PROXY: &str = r#"listen = "0.0.0.0:4433"            # or a list of addresses
@@ -107,4 +107,27 @@ ipv6 = "intercept"                 # or "reject"
 kill_switch = "off"                # or "until-stop", "permanent": no network
                                    # for applications without the primary;
                                    # implies "fail" above, and udp = "reject"
+"#;
+
+/// `device.toml`: short, since its sections have the keys of the files above.
+pub const DEVICE: &str = r#"# identity = "identity.pem"        # the key of this device
+# sandbox = true                   # false: give no privileges up
+
+[primary.proxy]                    # what primary.toml has
+address = "203.0.113.1:4433"
+id = "PROXY-ID"                    # what `mpbond id` prints there
+
+[[primary.path]]
+interface = "wwan0"
+
+[[primary.helper]]
+name = "tablet"
+address = "192.168.49.2:4434"
+id = "HELPER-ID"
+
+[helper]                           # what helper.toml has
+name = "laptop"
+listen = "192.168.49.1:4434"
+proxies = ["203.0.113.1:4433"]
+uplink = { interface = "wwan0" }   # the same link: used and lent
 "#;

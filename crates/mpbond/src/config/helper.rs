@@ -125,6 +125,7 @@ impl HelperConfig {
     pub(super) fn of_source(source: &Source<'_>) -> Result<Self, ConfigError> {
         const PROXIES: &str = "the addresses of the proxies that relays may go to, \
                                such as [\"203.0.113.1:4433\"]; a helper relays nowhere else";
+        let source = &source.of_role(Role::Helper.name())?;
         let file: HelperFile = source.parse()?;
         let proxies = match file.proxies {
             None => return Err(source.missing("proxies", PROXIES)),

@@ -5,6 +5,7 @@
 //! [`ConfigError`], and nothing has been changed then.
 
 mod credentials;
+mod device;
 mod enrolment;
 pub mod example;
 mod file;
@@ -24,6 +25,7 @@ mod primary_policy;
 mod proxy;
 pub mod reference;
 mod reload;
+mod sections;
 mod source;
 mod trust;
 mod value;
@@ -34,9 +36,13 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use credentials::read_credentials;
+pub use device::DeviceConfig;
 pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
 pub use helper::{HOST_NAME, HelperConfig, Uplink, host_name};
-pub use place::{Role, config_file, config_folder, identity, status_socket, status_sockets};
+pub use place::{
+    Role, config_file, config_folder, device_file, has_section, identity, status_socket,
+    status_sockets,
+};
 pub use policy::{PolicySource, ZONES};
 pub use primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
@@ -75,6 +81,13 @@ pub fn identity_and_trust(
         trust: Option<value::OneOrMore<mpbond_net::DeviceId>>,
     }
     let source = Source::read(path)?;
+    // Of a device's file that of the role which has a list of devices.
+    let role = [Role::Helper, Role::Proxy].into_iter();
+    let role = role.map(Role::name).find(|role| source.has_table(role));
+    let source = match role {
+        Some(role) if source.check_sections().is_ok() => source.of_role(role)?,
+        _ => source.whole(),
+    };
     let keys: Keys = source.parse()?;
     Ok((
         identity_of(&source, keys.identity),

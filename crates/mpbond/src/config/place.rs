@@ -1,8 +1,10 @@
 //! Default places of files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
+
+use super::source::Source;
 
 /// Name of the identity in the configuration folder.
 const IDENTITY: &str = "identity.pem";
@@ -72,9 +74,25 @@ pub fn identity() -> PathBuf {
     config_folder().join(IDENTITY)
 }
 
-/// The configuration file of a role.
+/// The configuration file of a role: its own, or that of the device where only this one is there
+/// and has a section for the role.
 pub fn config_file(role: Role) -> PathBuf {
-    config_folder().join(format!("{role}.toml"))
+    let own = config_folder().join(format!("{role}.toml"));
+    let device = device_file();
+    match !own.exists() && has_section(role, &device) {
+        true => device,
+        false => own,
+    }
+}
+
+/// The configuration file of a device with several roles.
+pub fn device_file() -> PathBuf {
+    config_folder().join("device.toml")
+}
+
+/// Whether this is the file of a device, with a section for the role.
+pub fn has_section(role: Role, file: &Path) -> bool {
+    Source::read(file).is_ok_and(|source| source.has_table(role.name()))
 }
 
 fn system_socket(role: Role) -> PathBuf {

@@ -6,9 +6,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use toml_edit::{Document, Item, TableLike, TomlError, Value};
+use toml_edit::{Document, DocumentMut, Item, Table, TableLike, TomlError, Value};
 
 use super::file;
+use super::place::Role;
 use super::primary::PrimaryConfig;
 use super::primary_file::check_form;
 use super::source::{ConfigError, Source};
@@ -103,6 +104,21 @@ impl PrimaryEdit {
 pub(super) fn parsed<'a>(source: &'a Source<'_>) -> Result<Document<&'a str>, ConfigError> {
     let refused = |e: TomlError| ConfigError::about_file(source.file, e.message());
     Document::parse(source.text()).map_err(refused)
+}
+
+/// The table with a primary's keys: a section in the file of a device, else the document.
+pub(super) fn keys(document: &Table) -> &Table {
+    let section = document.get(Role::Primary.name()).and_then(Item::as_table);
+    section.unwrap_or(document)
+}
+
+/// Changes the table with a primary's keys.
+pub(super) fn edit_keys<R>(document: &mut DocumentMut, edit: impl FnOnce(&mut Table) -> R) -> R {
+    let section = document.get_mut(Role::Primary.name());
+    match section.and_then(Item::as_table_mut) {
+        Some(section) => edit(section),
+        None => edit(document),
+    }
 }
 
 /// Replaces a value, whose comment stays.

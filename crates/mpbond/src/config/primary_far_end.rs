@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use mpbond_net::DeviceId;
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, value};
+use toml_edit::{ArrayOfTables, Item, Table, TableLike, Value, value};
 
 use super::primary::ProxyAddress;
-use super::primary_edit::{PrimaryEdit, parsed, rewrite, tables, tables_mut, text};
+use super::primary_edit::{
+    PrimaryEdit, edit_keys, keys, parsed, rewrite, tables, tables_mut, text,
+};
 use super::primary_helpers::numbered;
 use super::primary_links::{PATH, insert_links};
 use super::source::{ConfigError, Source};
@@ -68,24 +70,30 @@ impl PrimaryEdit {
         if !path.exists() {
             return Ok(false);
         }
-        Ok(parsed(&Source::read(path)?)?.get("proxy").is_some())
+        let source = Source::read(path)?;
+        let document = parsed(&source)?;
+        Ok(keys(document.as_table()).get("proxy").is_some())
     }
 }
 
 /// The text with the device in it.
 fn edited(source: &Source<'_>, far: &FarEnd, own: &[String]) -> Result<String, ConfigError> {
     let document = parsed(source)?;
-    let proxy_span = document.get("proxy").and_then(Item::span);
+    let proxy = keys(document.as_table()).get("proxy");
+    let proxy_span = proxy.and_then(Item::span);
     let mut document = document.into_mut();
-    add_far_end(&mut document, source, proxy_span, far)?;
-    if document.get(PATH).is_none() {
-        insert_links(&mut document, own);
-    }
+    edit_keys(&mut document, |keys| {
+        add_far_end(keys, source, proxy_span, far)?;
+        if keys.get(PATH).is_none() {
+            insert_links(keys, own);
+        }
+        Ok(())
+    })?;
     Ok(document.to_string())
 }
 
 fn add_far_end(
-    document: &mut DocumentMut,
+    document: &mut Table,
     source: &Source<'_>,
     proxy_span: Option<Range<usize>>,
     far: &FarEnd,
@@ -246,7 +254,7 @@ fn names(link: &dyn TableLike) -> impl Iterator<Item = String> {
 }
 
 /// The name; with a number where another link has it.
-fn unused(document: &DocumentMut, name: &str) -> String {
+fn unused(document: &Table, name: &str) -> String {
     let mut taken = vec!["direct".to_owned()];
     let lists = [PATH, "helper"].map(|list| document.get(list));
     for table in lists.into_iter().flatten().flat_map(tables) {

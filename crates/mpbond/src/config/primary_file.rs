@@ -114,6 +114,7 @@ impl PrimaryConfig {
     }
 
     pub(super) fn of_source(source: &Source<'_>) -> Result<Self, ConfigError> {
+        let source = &source.of_role(Role::Primary.name())?;
         let file: PrimaryFile = source.parse()?;
         let proxy = proxy(source, file.proxy)?;
         if file.path.is_empty() && file.helper.is_empty() {
@@ -204,6 +205,7 @@ fn on_proxy_loss(
 
 /// Checks that every key of a file, complete or not, belongs to a primary's configuration.
 pub(super) fn check_form(source: &Source<'_>) -> Result<(), ConfigError> {
+    let source = source.of_role(Role::Primary.name())?;
     source.parse::<PrimaryFile>().map(|_| ())
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use toml_edit::{DocumentMut, Item, Table, value};
+use toml_edit::{Item, Table, value};
 
-use super::primary_edit::{PrimaryEdit, parsed};
+use super::primary_edit::{PrimaryEdit, edit_keys, parsed};
 use super::primary_file::SOCKS5;
 use super::source::{ConfigError, Source};
 
@@ -33,15 +33,20 @@ impl PrimaryEdit {
 
 fn with_front(source: &Source<'_>, front: Front) -> Result<String, ConfigError> {
     let mut document = parsed(source)?.into_mut();
+    edit_keys(&mut document, |keys| add_front(keys, front));
+    Ok(document.to_string())
+}
+
+fn add_front(document: &mut Table, front: Front) {
     let is_there = match front {
         Front::Socks5 => FRONTS.iter().any(|name| document.get(name).is_some()),
         Front::Transparent => document.get("transparent").is_some(),
     };
     if is_there {
         if front == Front::Transparent {
-            switch_on(&mut document);
+            switch_on(document);
         }
-        return Ok(document.to_string());
+        return;
     }
     let (name, key, set) = match front {
         Front::Socks5 => ("socks5", "listen", value(SOCKS5.to_string())),
@@ -51,11 +56,10 @@ fn with_front(source: &Source<'_>, front: Front) -> Result<String, ConfigError> 
     table.insert(key, set);
     table.decor_mut().set_prefix("\n");
     document.insert(name, Item::Table(table));
-    Ok(document.to_string())
 }
 
 /// Interception that is there, and may be off.
-fn switch_on(document: &mut DocumentMut) {
+fn switch_on(document: &mut Table) {
     let section = document
         .get_mut("transparent")
         .and_then(Item::as_table_like_mut);

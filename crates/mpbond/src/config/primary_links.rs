@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value, value};
+use toml_edit::{ArrayOfTables, Item, Table, Value, value};
 
-use super::primary_edit::{PrimaryEdit, parsed, tables, text};
+use super::primary_edit::{PrimaryEdit, edit_keys, keys, parsed, tables, text};
 use super::source::{ConfigError, Source};
 
 /// Sections of own links.
@@ -22,7 +22,8 @@ impl PrimaryEdit {
         }
         let source = Source::read(path)?;
         let document = parsed(&source)?;
-        let paths = document.get(PATH).into_iter().flat_map(tables);
+        let paths = keys(document.as_table()).get(PATH);
+        let paths = paths.into_iter().flat_map(tables);
         let links = paths.map(|path| {
             let keys = ["interface", "source", "name"];
             let found = keys.iter().find_map(|key| text(path, key));
@@ -39,15 +40,15 @@ impl PrimaryEdit {
     pub fn add_links(path: &Path, interfaces: &[String]) -> Result<Self, ConfigError> {
         Self::change(path, |source| {
             let mut document = parsed(source)?.into_mut();
-            insert_links(&mut document, interfaces);
+            edit_keys(&mut document, |keys| insert_links(keys, interfaces));
             Ok(document.to_string())
         })
     }
 }
 
 /// Adds those that no path has.
-pub(super) fn insert_links(document: &mut DocumentMut, interfaces: &[String]) {
-    let has = |document: &DocumentMut, interface: &str| {
+pub(super) fn insert_links(document: &mut Table, interfaces: &[String]) {
+    let has = |document: &Table, interface: &str| {
         let mut paths = document.get(PATH).into_iter().flat_map(tables);
         paths.any(|path| text(path, "interface") == Some(interface))
     };

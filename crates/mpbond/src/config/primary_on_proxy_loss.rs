@@ -5,7 +5,7 @@ use std::path::Path;
 use toml_edit::{Item, value};
 
 use super::primary::OnProxyLoss;
-use super::primary_edit::{PrimaryEdit, parsed, rewrite};
+use super::primary_edit::{PrimaryEdit, edit_keys, keys, parsed, rewrite};
 use super::source::{ConfigError, Source};
 
 const ON_PROXY_LOSS: &str = "on_proxy_loss";
@@ -18,10 +18,12 @@ impl PrimaryEdit {
     pub fn set_on_proxy_loss(path: &Path, policy: OnProxyLoss) -> Result<Self, ConfigError> {
         Self::change(path, |source| {
             let mut document = parsed(source)?.into_mut();
-            match document.get_mut(ON_PROXY_LOSS).and_then(Item::as_value_mut) {
-                Some(written) => rewrite(written, policy.name()),
-                None => drop(document.insert(ON_PROXY_LOSS, value(policy.name()))),
-            }
+            edit_keys(&mut document, |keys| {
+                match keys.get_mut(ON_PROXY_LOSS).and_then(Item::as_value_mut) {
+                    Some(written) => rewrite(written, policy.name()),
+                    None => drop(keys.insert(ON_PROXY_LOSS, value(policy.name()))),
+                }
+            });
             Ok(document.to_string())
         })
     }
@@ -33,10 +35,11 @@ impl PrimaryEdit {
     pub fn has_on_proxy_loss(path: &Path) -> Result<bool, ConfigError> {
         let source = Source::read(path)?;
         let document = parsed(&source)?;
-        let transparent = document.get("transparent");
+        let keys = keys(document.as_table());
+        let transparent = keys.get("transparent");
         let kill_switch = transparent.and_then(|t| t.get("kill_switch"));
         let decides = kill_switch.is_some_and(|k| k.as_str() != Some("off"));
-        Ok(decides || document.get(ON_PROXY_LOSS).is_some())
+        Ok(decides || keys.get(ON_PROXY_LOSS).is_some())
     }
 }
 

@@ -147,6 +147,7 @@ impl ProxyConfig {
     }
 
     pub(super) fn of_source(source: &Source<'_>) -> Result<Self, ConfigError> {
+        let source = &source.of_role(Role::Proxy.name())?;
         let file: ProxyFile = source.parse()?;
         let default = Self::default();
         let listen = match file.listen {

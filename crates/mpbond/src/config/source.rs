@@ -57,9 +57,23 @@ impl<'a> Source<'a> {
         Self(mpbond_toml_text::Source::new(file, text))
     }
 
+    /// All of the text.
+    pub(super) fn whole(&self) -> Source<'_> {
+        Source(mpbond_toml_text::Source::new(self.file, self.text()))
+    }
+
+    /// A table of the text, with the keys `shared` of the top level.
+    pub(super) fn section(
+        &self,
+        name: &'static str,
+        shared: &'static [&'static str],
+    ) -> Source<'_> {
+        Source(self.0.table(name, shared))
+    }
+
     /// An error about a key that is not there at all.
     pub(super) fn missing(&self, key: &str, problem: impl fmt::Display) -> ConfigError {
-        ConfigError::missing(self.file, key, problem)
+        ConfigError::missing(self.file, &self.whole_key(key), problem)
     }
 
     /// The line that this offset is in, counted from 1.

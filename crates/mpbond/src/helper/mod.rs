@@ -34,6 +34,7 @@ use tracing::{debug, info, warn};
 use crate::admission::{Door, Limits, Visitor};
 use crate::config::{HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
+use crate::process::Process;
 use crate::quota::source;
 use crate::reload::{Configured, Reloader};
 use crate::stop::DaemonStop;
@@ -84,20 +85,24 @@ pub fn run(
 ) -> anyhow::Result<()> {
     crate::descriptors::take_all();
     let configured = configured.into();
-    let config = configured.config.clone();
+    let (config, process) = (configured.config.clone(), configured.process.clone());
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), name = config.name, "this helper");
-    let helper = Rc::new(Helper::new(config, identity, trust)?);
+    let helper = Rc::new(Helper::new(config, identity, trust, process.marks())?);
     let reloaded = Rc::clone(&helper);
     let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(helper, Rc::new(reloader)))
+    local.block_on(&runtime, serve(helper, Rc::new(reloader), process))
 }
 
-async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyhow::Result<()> {
+async fn serve(
+    helper: Rc<Helper>,
+    reloader: Rc<Reloader<HelperConfig>>,
+    process: Process,
+) -> anyhow::Result<()> {
     let (config, notify) = (helper.config(), Notify::connect());
     let path = &config.status_socket;
     let mut own = Listeners::open("helper", path, config.metrics, config.take_over).await?;
@@ -120,12 +125,17 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
             async move { status }
         }
     };
-    if config.sandbox {
+    // Before another process hears that this one is ready, and before it waits for other daemons.
+    let mut stop = {
+        let reloader = Rc::clone(&reloader);
+        DaemonStop::listen(&process, move || drop(reloader.reload()))
+    };
+    let plan = config.sandbox.then(|| {
         let mut plan = helper.sandbox();
         plan.further.extend(reloader.places());
-        let entered = plan.enter();
-        helper.sandboxed.replace(Some(entered));
-    }
+        plan
+    });
+    helper.sandboxed.replace(process.confine(plan).await?);
     let trusted = TrustFile::beside(&config.identity).path().to_owned();
     let announcement = helper.announcement().map(Rc::new);
     if let Some(announcement) = announcement.clone() {
@@ -150,13 +160,10 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     let moved = Rc::clone(&helper);
     crate::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
     helper.read_battery().await;
-    // Before another process hears that this one is ready.
-    let mut stop = {
-        let reloader = Rc::clone(&reloader);
-        DaemonStop::listen(move || drop(reloader.reload()))
-    };
     own.ready().await?;
-    notify.ready();
+    if process.ready() {
+        notify.ready();
+    }
     if let Some(budget) = &helper.budget {
         if let Some(before) = &before {
             // Its account is whole only then; connections wait in the listener's queue.

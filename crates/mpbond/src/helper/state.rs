@@ -27,6 +27,7 @@ use super::promise::Promise;
 use super::proxies::Names;
 use crate::config::{HOST_NAME, HelperConfig, ProxyAddress, TrustFile};
 use crate::driver::Clock;
+use crate::own_mark::OWN_MARK;
 use crate::quota::Quota;
 use crate::random;
 use crate::rate_limited_log::{Line, PeerLog};
@@ -97,6 +98,8 @@ pub(super) struct Helper {
     pub(super) budget: Option<MonthlyBudget>,
     pub(super) battery: OwnBattery,
     pub(super) clock: Clock,
+    /// Whether own connections bear the mark that interception on this device lets through.
+    marks: bool,
     /// Lines about connections that end badly.
     pub(super) refused: PeerLog<IpAddr>,
     /// Lines about connections of primaries that come and go.
@@ -114,6 +117,7 @@ impl Helper {
         config: HelperConfig,
         identity: Identity,
         trust: Arc<dyn Trust>,
+        marks: bool,
     ) -> anyhow::Result<Self> {
         let budget = config
             .max_bytes_per_month
@@ -140,6 +144,7 @@ impl Helper {
             budget,
             battery: OwnBattery::new(config.battery_floor),
             clock: Clock::start(),
+            marks,
             refused: PeerLog::default(),
             lines: PeerLog::of_connections(),
             sandboxed: RefCell::default(),
@@ -179,6 +184,7 @@ impl Helper {
             congestion: self.config().congestion.clone(),
             user_timeout: Some(Duration::from_secs(30)),
             keepalive: Some(Duration::from_secs(240)),
+            mark: self.marks.then_some(OWN_MARK),
             ..Tuning::default()
         }
     }

@@ -64,7 +64,9 @@ use tracing::{info, warn};
 
 use crate::config::PrimaryConfig;
 use crate::driver::Driver;
+use crate::process::Process;
 use crate::reload::{Configured, Reloader};
+use crate::socket_file::SocketFile;
 use crate::status::Status;
 use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify, Predecessor, Successor};
@@ -104,7 +106,7 @@ const STOPS_WITHIN: Duration = DELIVERED_WITHIN.saturating_add(Duration::from_se
 pub fn run(configured: impl Into<Configured<PrimaryConfig>>) -> anyhow::Result<()> {
     descriptors::take_all();
     let configured = configured.into();
-    let config = configured.config.clone();
+    let (config, process) = (configured.config.clone(), configured.process.clone());
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), "this primary");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -115,7 +117,7 @@ pub fn run(configured: impl Into<Configured<PrimaryConfig>>) -> anyhow::Result<(
     let primary = Rc::new(Primary::new(config, identity, limits));
     let reloaded = Rc::clone(&primary);
     let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
-    let serving = serve(primary, Rc::new(reloader));
+    let serving = serve(primary, Rc::new(reloader), process);
     let (interception, successor) = local.block_on(&runtime, serving)?;
     // Applications' connections end while the interface that has their addresses exists, be it the
     // successor's.
@@ -133,6 +135,7 @@ pub fn run(configured: impl Into<Configured<PrimaryConfig>>) -> anyhow::Result<(
 async fn serve(
     primary: Rc<Primary>,
     reloader: Rc<Reloader<PrimaryConfig>>,
+    process: Process,
 ) -> anyhow::Result<(Option<Interception>, Option<Successor>)> {
     let (config, notify) = (&primary.config, Notify::connect());
     let path = &config.status_socket;
@@ -140,6 +143,9 @@ async fn serve(
     let api_socket = api::path_beside(path);
     let api_listener = api::listen(&mut own, &api_socket);
     let has_api = api_listener.is_some();
+    // Until it is ready, the file is that of the process before, if there is one.
+    let is_first = own.predecessor.is_none();
+    let mut api_file = SocketFile((has_api && is_first).then(|| api_socket.clone()));
     let snapshot: Rc<dyn Fn() -> Status> = {
         let (primary, before) = (Rc::clone(&primary), own.predecessor.clone());
         let reloader = Rc::clone(&reloader);
@@ -165,12 +171,17 @@ async fn serve(
     // Dropping it removes the rules. A process of their own does it, with the privileges that this
     // one gives up now.
     let mut interception = transparent::start(&primary, &mut own).await?;
-    if primary.config.sandbox {
+    // Before another process hears that this one is ready, and before it waits for other daemons.
+    let mut stop = {
+        let reloader = Rc::clone(&reloader);
+        DaemonStop::listen(&process, move || drop(reloader.reload()))
+    };
+    let plan = primary.config.sandbox.then(|| {
         let mut plan = primary.sandbox();
         plan.further.extend(reloader.places());
-        let entered = plan.enter();
-        primary.sandboxed.replace(Some(entered));
-    }
+        plan
+    });
+    primary.sandboxed.replace(process.confine(plan).await?);
     let sessions = crate::task::spawn_local(session::run(Rc::clone(&primary)));
     crate::task::spawn_local(actions::keep_time(Rc::clone(&primary)));
     if primary.config.transparent.is_some() {
@@ -187,15 +198,16 @@ async fn serve(
     primary.carry_out();
     primary.limits_changed();
     if own.predecessor.is_some() {
-        joined(&primary).await;
+        tokio::select! {
+            () = joined(&primary) => {}
+            reason = stop.wait() => anyhow::bail!("{reason} before it has taken over"),
+        }
     }
-    // Before another process hears that this one is ready.
-    let mut stop = {
-        let reloader = Rc::clone(&reloader);
-        DaemonStop::listen(move || drop(reloader.reload()))
-    };
     own.ready().await?;
-    notify.ready();
+    api_file.0 = has_api.then_some(api_socket);
+    if process.ready() {
+        notify.ready();
+    }
     fronts
         .into_iter()
         .for_each(|front| fronts::run(&primary, front, None));
@@ -224,6 +236,7 @@ async fn serve(
         // At once: nothing else runs on this thread after the new process was told.
         primary.families.stop_following();
         own.status.hand_over();
+        api_file.0 = None;
         if let Some(metrics) = metrics {
             metrics.abort();
         }
@@ -261,10 +274,6 @@ async fn serve(
     }
     if successor.is_none() {
         primary.save_usage();
-    }
-    if has_api && successor.is_none() {
-        // It may have been removed already.
-        let _ = std::fs::remove_file(&api_socket);
     }
     Ok((interception, successor))
 }

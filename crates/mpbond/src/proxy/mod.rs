@@ -28,6 +28,7 @@ use crate::admission::{Door, Limits, Visitor};
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::say_close;
 use crate::memory::Memory;
+use crate::process::Process;
 use crate::quota::source;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::reload::{Configured, Reloader};
@@ -80,7 +81,7 @@ pub fn run(
 ) -> anyhow::Result<()> {
     descriptors::take_all();
     let configured = configured.into();
-    let config = configured.config.clone();
+    let (config, process) = (configured.config.clone(), configured.process.clone());
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), "this proxy");
     let workers = config
@@ -94,13 +95,14 @@ pub fn run(
     let local = tokio::task::LocalSet::new();
     let reloaded = Arc::clone(&proxy);
     let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
-    local.block_on(&runtime, serve(proxy, workers, Rc::new(reloader)))
+    local.block_on(&runtime, serve(proxy, workers, Rc::new(reloader), process))
 }
 
 async fn serve(
     proxy: Arc<Proxy>,
     workers: usize,
     reloader: Rc<Reloader<ProxyConfig>>,
+    process: Process,
 ) -> anyhow::Result<()> {
     let tuning = Tuning {
         congestion: proxy.config.congestion.clone(),
@@ -131,10 +133,18 @@ async fn serve(
             }
         }
     };
-    if proxy.config.sandbox {
+    // Before another process hears that this one is ready, and before it waits for other daemons.
+    let mut stop = {
+        let reloader = Rc::clone(&reloader);
+        DaemonStop::listen(&process, move || drop(reloader.reload()))
+    };
+    let plan = proxy.config.sandbox.then(|| {
         let mut plan = proxy.sandbox();
         plan.further.extend(reloader.places());
-        let _ = proxy.sandboxed.set(plan.enter());
+        plan
+    });
+    if let Some(entered) = process.confine(plan).await? {
+        let _ = proxy.sandboxed.set(entered);
     }
     let workers: Arc<Vec<Worker>> = Arc::new(
         (0..workers.max(1))
@@ -152,13 +162,10 @@ async fn serve(
     });
     let door = Door::new(HANDSHAKES, proxy.clock.clone());
     let serve = move |tcp, from, visitor| Rc::clone(&entrance).receive(tcp, from, visitor);
-    // Before another process hears that this one is ready.
-    let mut stop = {
-        let reloader = Rc::clone(&reloader);
-        DaemonStop::listen(move || drop(reloader.reload()))
-    };
     own.ready().await?;
-    notify.ready();
+    if process.ready() {
+        notify.ready();
+    }
     let mut accepting = tokio::task::JoinSet::new();
     for listener in listeners {
         accepting.spawn_local(Rc::clone(&door).accept(listener, serve.clone()));

@@ -36,6 +36,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Adds all that another plan has.
+    pub fn extend(&mut self, other: Self) {
+        self.needs.extend(other.needs);
+        self.places.extend(other.places);
+        self.further.extend(other.further);
+    }
+
     /// Adds setting the congestion control of new connections.
     pub fn congestion(&mut self, name: Option<&str>) {
         self.needs
@@ -51,14 +58,15 @@ impl Plan {
 
     /// Confines this thread and those that it will start, for good.
     ///
-    /// Failures are logged and listed as problems in the result.
-    pub fn enter(&self) -> SandboxStatus {
+    /// `others` are threads that do the same for themselves. Failures are logged and listed as
+    /// problems in the result.
+    pub fn enter(&self, others: usize) -> SandboxStatus {
         let mut status = SandboxStatus::default();
         let mut problem = |what: String| {
             warn!("sandbox: {what}");
             status.problems.push(what);
         };
-        if let Some(others) = other_threads() {
+        if let Some(others) = other_threads(others) {
             problem(format!(
                 "{others} threads were started before, and are not confined"
             ));
@@ -106,10 +114,10 @@ impl Plan {
     }
 }
 
-/// How many threads there are besides this one, if any.
-fn other_threads() -> Option<usize> {
+/// How many threads there are besides this one and those that are known, if any.
+fn other_threads(known: usize) -> Option<usize> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
-    threads.checked_sub(1).filter(|others| *others > 0)
+    threads.checked_sub(1 + known).filter(|others| *others > 0)
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn role_confined() {
     plan.places
         .extend(Place::around(&file("inside"), Access::Change));
     plan.status_socket(&file("sockets"));
-    let status = plan.enter();
+    let status = plan.enter(0);
     println!("{}", status.summary());
     let others = |p: &String| p.contains("threads were started before");
     let problems: Vec<_> = status.problems.iter().filter(|p| !others(p)).collect();
@@ -151,7 +151,7 @@ fn role_panics() {
 
 #[inline(never)]
 fn panics_in_it() {
-    Plan::default().enter();
+    Plan::default().enter(0);
     panic!("for its backtrace");
 }
 
@@ -184,7 +184,7 @@ fn role_needs() {
     plan.congestion(restricted);
     plan.needs.push(Need::Interface);
     plan.needs.push(Need::Mark);
-    let kept = plan.enter().capabilities;
+    let kept = plan.enter(0).capabilities;
     println!("for {plan:?}: {kept:?}");
     if !geteuid().is_root() {
         return assert!(kept.is_empty());
@@ -229,7 +229,7 @@ fn role_root() {
         places: Place::around(&file, Access::Change),
         ..Plan::default()
     };
-    let kept = plan.enter().capabilities;
+    let kept = plan.enter(0).capabilities;
     assert_eq!(kept, ["CAP_CHOWN", "CAP_DAC_OVERRIDE"]);
     fs::read(&file).unwrap();
 }

@@ -228,7 +228,7 @@ impl Bond {
         self.folder.path().join(name)
     }
 
-    fn id(&self, name: &str) -> DeviceId {
+    pub fn id(&self, name: &str) -> DeviceId {
         let key = self.file(&format!("{name}.pem"));
         Identity::load_or_create(key).unwrap().id()
     }

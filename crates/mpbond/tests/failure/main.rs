@@ -78,6 +78,7 @@ mod stray;
 mod texts;
 mod unix_pipes;
 mod unread;
+mod up;
 mod upgrade;
 mod upgrade_helper;
 mod upgrade_refused;

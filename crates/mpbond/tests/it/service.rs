@@ -6,7 +6,7 @@ use std::process::Command;
 
 use mpbond_testing::Need;
 
-const ROLES: [&str; 3] = ["primary", "helper", "proxy"];
+const ROLES: [&str; 4] = ["primary", "helper", "proxy", "up"];
 
 fn dist() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist")
@@ -46,7 +46,7 @@ fn units_run_as_a_user_of_their_own_with_what_they_need() {
         let may = only(&settings, "AmbientCapabilities");
         assert_eq!(may, only(&settings, "CapabilityBoundingSet"));
         let wanted = match role {
-            "primary" => "CAP_NET_ADMIN CAP_NET_RAW",
+            "primary" | "up" => "CAP_NET_ADMIN CAP_NET_RAW",
             _ => "",
         };
         assert_eq!(may, wanted, "{role}");

@@ -109,6 +109,9 @@ _mpbond() {
             mpbond,untrust)
                 cmd="mpbond__subcmd__untrust"
                 ;;
+            mpbond,up)
+                cmd="mpbond__subcmd__up"
+                ;;
             mpbond,upgrade)
                 cmd="mpbond__subcmd__upgrade"
                 ;;
@@ -205,6 +208,9 @@ _mpbond() {
             mpbond__subcmd__help,untrust)
                 cmd="mpbond__subcmd__help__subcmd__untrust"
                 ;;
+            mpbond__subcmd__help,up)
+                cmd="mpbond__subcmd__help__subcmd__up"
+                ;;
             mpbond__subcmd__help,upgrade)
                 cmd="mpbond__subcmd__help__subcmd__upgrade"
                 ;;
@@ -245,7 +251,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload explain on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy up status reload explain on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -443,7 +449,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="setup primary helper proxy status reload explain on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy up status reload explain on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -905,6 +911,20 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help__subcmd__untrust)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__up)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1648,8 +1668,34 @@ _mpbond() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mpbond__subcmd__up)
+            opts="-c -h -V --config --check --take-over --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mpbond__subcmd__upgrade)
-            opts="-c -h -V --config --log --log-json --help --version primary helper proxy"
+            opts="-c -h -V --config --log --log-json --help --version primary helper proxy up"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -11,7 +11,7 @@ mod service;
 
 use std::process::ExitCode;
 
-use mpbond::config::Role;
+use mpbond::config::{Role, config_file, has_section};
 use mpbond_command::Failure;
 
 pub(super) use args::SetupArgs;
@@ -22,6 +22,14 @@ impl SetupArgs {
         let questions = Questions::new();
         let (role, device) = role::find(&self, &questions)?;
         self.check(role)?;
+        let file = config_file(role);
+        if has_section(role, &file) {
+            return Err(Failure::input(format_args!(
+                "{} has the configuration of this {role}: change it there, and pair by `mpbond \
+                 pair --role {role}`",
+                file.display()
+            )));
+        }
         let can_agree = self.yes || self.dry_run || questions.is_terminal();
         if role != Role::Proxy && !can_agree {
             return Err(Failure::input(

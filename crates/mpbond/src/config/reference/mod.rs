@@ -10,8 +10,8 @@ use mpbond_command::{FileKey, FilePage, FileSection, KeyDefault};
 
 use super::{example, reload};
 
-/// The files of primary, helper and proxy.
-pub const PAGES: [FilePage; 3] = [PRIMARY, HELPER, PROXY];
+/// The files of primary, helper and proxy, and of a device with several roles.
+pub const PAGES: [FilePage; 4] = [PRIMARY, HELPER, PROXY, DEVICE];
 
 const LOOKED_FOR: &str = "It is a TOML file. `--config` names it. Otherwise it is looked for in \
     `/etc/mpbond` if the user is root, else in `~/.config/mpbond`; a service of systemd uses \
@@ -566,6 +566,53 @@ const PROXY: FilePage = FilePage {
         "mpbond-proxy(1)",
         "mpbond-proxy-enrol(1)",
         "mpbond-doctor(1)",
+    ],
+};
+
+const DEVICE: FilePage = FilePage {
+    name: "mpbond-device.toml",
+    about: "configuration of an mpbond device with several roles",
+    text: &[
+        "`device.toml` is the configuration of a device with several roles in one process, which \
+         mpbond-up(1) starts. A role runs if the file has a section of its name; one section must \
+         be there. Two keys are written before the sections, since they are those of the whole \
+         process.",
+        "Where `primary.toml`, `helper.toml` or `proxy.toml` is missing, all commands use the \
+         section of this file in its place.",
+        LOOKED_FOR,
+        ROOT_OR_NOT,
+        NOTATION,
+    ],
+    sections: &[
+        FileSection {
+            header: "",
+            about: "The process.",
+            keys: &[IDENTITY, SANDBOX],
+        },
+        FileSection {
+            header: "[primary]",
+            about: "Every other key of mpbond-primary.toml(5). Its sections are written \
+                    `[primary.proxy]`, `[[primary.path]]`, `[[primary.helper]]` and so on.",
+            keys: &[],
+        },
+        FileSection {
+            header: "[helper]",
+            about: "Every other key of mpbond-helper.toml(5).",
+            keys: &[],
+        },
+        FileSection {
+            header: "[proxy]",
+            about: "Every other key of mpbond-proxy.toml(5).",
+            keys: &[],
+        },
+    ],
+    remark: |_, _| "",
+    example: example::DEVICE,
+    see_also: &[
+        "mpbond-up(1)",
+        "mpbond-primary.toml(5)",
+        "mpbond-helper.toml(5)",
+        "mpbond-proxy.toml(5)",
     ],
 };
 

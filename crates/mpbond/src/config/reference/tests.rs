@@ -340,10 +340,14 @@ fn document() -> String {
         "<!-- Written by a test from crates/mpbond/src/config/reference: change that, then\n     \
          MPBOND_TEST_UPDATE=1 cargo test -p mpbond --lib configuration_md -->\n\
          # Configuration\n\n\
-         Every key of the three configuration files. The same is in the manual pages\n\
-         `mpbond-primary.toml(5)`, `mpbond-helper.toml(5)` and `mpbond-proxy.toml(5)`.\n",
+         Every key of the configuration files. The same is in the manual pages\n\
+         `mpbond-primary.toml(5)`, `mpbond-helper.toml(5)`, `mpbond-proxy.toml(5)` and\n\
+         `mpbond-device.toml(5)`.\n",
     );
-    for (role, page) in Role::ALL.into_iter().zip(&PAGES) {
+    for (role, page) in ["primary", "helper", "proxy", "device"]
+        .into_iter()
+        .zip(&PAGES)
+    {
         let _ = writeln!(text, "\n## {role}.toml");
         // The others are the same in all pages.
         let _ = writeln!(text, "{}", page.text[0]);
@@ -353,6 +357,9 @@ fn document() -> String {
                 header => format!("`{header}`"),
             };
             let _ = writeln!(text, "\n### {role}.toml: {title}\n{}\n", section.about);
+            if section.keys.is_empty() {
+                continue;
+            }
             let _ = writeln!(
                 text,
                 "| key | values | default | meaning |\n| --- | --- | --- | --- |"

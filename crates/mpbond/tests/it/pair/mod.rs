@@ -199,6 +199,41 @@ fn a_code_makes_two_devices_trust_each_other() {
     paired(&helper, &primary);
 }
 
+/// Each of them uses and lends: the sections of one file.
+#[test]
+fn two_devices_with_several_roles_pair_in_both_directions() {
+    const DEVICE: &str = "identity = \"me.pem\"\n[primary.proxy]\naddress = \"203.0.113.1:4433\"\n\
+        id = \"EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC\"\n\
+        [[primary.path]]\nname = \"lte\"\n\
+        [helper]\nname = \"my phone\"\nlisten = \"127.0.0.1:4434\"\n\
+        proxies = \"203.0.113.1:4433\"\n";
+    let devices = [Device::new("device", DEVICE), Device::new("device", DEVICE)];
+    for (lends, uses) in [(0, 1), (1, 0)] {
+        let (lends, uses) = (&devices[lends], &devices[uses]);
+        let listener = lends.listen(&["--role", "helper", "--yes"]);
+        let call = [
+            "pair",
+            &listener.address,
+            &listener.code,
+            "--role",
+            "primary",
+            "--yes",
+        ];
+        let done = uses.run(&call);
+        assert!(done.status.success(), "{}", stderr(&done));
+        let said = String::from_utf8(done.stdout).unwrap();
+        assert!(said.contains("mpbond up --config "), "{said}");
+        listener.ends_well();
+        assert_eq!(lends.trusted()[0].id, uses.id());
+        let section = format!(
+            "[[primary.helper]]\nname = \"my phone\"\naddress = \"127.0.0.1:4434\"\nid = \"{}\"\n",
+            lends.id()
+        );
+        assert!(uses.text().contains(&section), "{}", uses.text());
+        assert!(uses.run(&["up", "--check"]).status.success());
+    }
+}
+
 #[test]
 fn the_text_of_the_qr_code_serves_at_either_end() {
     let (helper, primary) = both();
