@@ -116,6 +116,31 @@ class Client:
         resource = "/v1/links/" + urllib.parse.quote(name, safe="")
         return self._json("PATCH", resource, facts)
 
+    def devices(self):
+        """The proxy, and the devices that lend their links."""
+        return self._json("GET", "/v1/devices")["devices"]
+
+    def unpair(self, device):
+        """Takes a helper out of use, by its id. Returns the devices that are left."""
+        resource = "/v1/devices/" + urllib.parse.quote(device, safe="")
+        return self._json("DELETE", resource)["devices"]
+
+    def pairing(self):
+        """The pairing that was begun last."""
+        return self._json("GET", "/v1/pairing")
+
+    def begin_pairing(self, **options):
+        """Begins a pairing, with `listen`, `wait_s` and `name`. Returns it, with its code."""
+        return self._json("POST", "/v1/pairing", options)
+
+    def answer_pairing(self, device, trust):
+        """Whether the device with this id, which has called, is trusted. Returns the pairing."""
+        return self._json("PATCH", "/v1/pairing", {"device": device, "trust": trust})
+
+    def cancel_pairing(self):
+        """Cancels a pairing, or forgets its result."""
+        return self._json("DELETE", "/v1/pairing")
+
     def policy(self):
         """The policy in force, and its tag for `put_policy`."""
         text, headers = self._text("GET", "/v1/policy")

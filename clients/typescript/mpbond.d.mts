@@ -43,6 +43,26 @@ export interface Link {
   roaming?: boolean;
 }
 
+/** The proxy, or a device that lends its link. */
+export interface Device {
+  id: string;
+  role: "proxy" | "helper";
+  name?: string;
+  addresses: string[];
+  links?: string[];
+}
+
+export interface Pairing {
+  state: "none" | "waiting" | "asking" | "paired" | "failed";
+  code?: string;
+  text?: string;
+  addresses?: string[];
+  expires_in_s?: number;
+  device?: { id: string; name: string };
+  section?: string;
+  error?: string;
+}
+
 export interface Fact {
   name: string;
   value: string | null;
@@ -89,6 +109,7 @@ export type EventType =
   | "cap.warn"
   | "cap.reached"
   | "pipe.chosen"
+  | "pairing.request"
   | "battery.low";
 
 /** An event, or the number of those that are no longer there. */
@@ -117,6 +138,12 @@ export class Client {
     name: string,
     facts: { metered?: boolean | null; roaming?: boolean | null },
   ): Promise<Link>;
+  devices(): Promise<Device[]>;
+  unpair(id: string): Promise<Device[]>;
+  pairing(): Promise<Pairing>;
+  beginPairing(options?: { listen?: string; wait_s?: number; name?: string }): Promise<Pairing>;
+  answerPairing(device: string, trust: boolean): Promise<Pairing>;
+  cancelPairing(): Promise<Pairing>;
   policy(): Promise<{ text: string; tag: string }>;
   checkPolicy(text: string): Promise<{ error: string; line?: number; column?: number }[]>;
   putPolicy(text: string, tag: string): Promise<string>;

@@ -126,6 +126,36 @@ export class Client {
     return this.#json("PATCH", `/v1/links/${encodeURIComponent(name)}`, facts);
   }
 
+  /** The proxy, and the devices that lend their links. */
+  async devices() {
+    return (await this.#json("GET", "/v1/devices")).devices;
+  }
+
+  /** Takes a helper out of use, by its id. Returns the devices that are left. */
+  async unpair(id) {
+    return (await this.#json("DELETE", `/v1/devices/${encodeURIComponent(id)}`)).devices;
+  }
+
+  /** The pairing that was begun last. */
+  pairing() {
+    return this.#json("GET", "/v1/pairing");
+  }
+
+  /** Begins a pairing. Returns it, with its code. */
+  beginPairing(options = {}) {
+    return this.#json("POST", "/v1/pairing", options);
+  }
+
+  /** Whether the device with this id, which has called, is trusted. Returns the pairing. */
+  answerPairing(device, trust) {
+    return this.#json("PATCH", "/v1/pairing", { device, trust });
+  }
+
+  /** Cancels a pairing, or forgets its result. */
+  cancelPairing() {
+    return this.#json("DELETE", "/v1/pairing");
+  }
+
   /** The policy in force, and its tag for `putPolicy`. */
   async policy() {
     const [text, tag] = await this.#text("GET", "/v1/policy");

@@ -119,6 +119,11 @@ impl<C: Reload> Reloader<C> {
         }
     }
 
+    /// The file, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.source.as_ref().map(|source| &*source.file)
+    }
+
     /// A value of the configuration in force.
     pub(crate) fn get<T>(&self, value: impl FnOnce(&C) -> T) -> T {
         value(&self.in_force.borrow())

@@ -22,6 +22,7 @@ mod primary_helpers;
 mod primary_links;
 mod primary_on_proxy_loss;
 mod primary_policy;
+mod primary_running;
 mod proxy;
 pub mod reference;
 mod reload;

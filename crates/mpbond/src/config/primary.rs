@@ -1,5 +1,6 @@
 //! Configuration of a primary, checked.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -149,6 +150,15 @@ pub enum HelperAddress {
     At(PipeAddress),
     /// Found on the local network by its announcements.
     Discover,
+}
+
+impl fmt::Display for HelperAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(address) => address.fmt(f),
+            Self::Discover => f.write_str("discover"),
+        }
+    }
 }
 
 impl HelperAddress {

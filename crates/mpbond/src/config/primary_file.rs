@@ -32,7 +32,7 @@ const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOS
 /// Default listening address of interception; the kernel chooses the port.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 /// Maximum number of links: each is a subflow, of which a session has this many.
-const MAX_LINKS: usize = 16;
+pub(super) const MAX_LINKS: usize = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

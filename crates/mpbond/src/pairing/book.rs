@@ -3,8 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use mpbond_net::DeviceId;
 use mpbond_net::pairing::{Peer, Role};
 
+use super::running::RunningBook;
 use crate::config::{ConfigError, FarEnd, PrimaryEdit, ProxyAddress, TrustFile, TrustedDevice};
 use crate::uplinks::{self, Uplink};
 
@@ -24,6 +26,8 @@ pub enum Book {
         /// Whether a file that is there is replaced, rather than added to.
         anew: bool,
     },
+    /// Of a primary that runs: its configuration in force.
+    Running(RunningBook),
 }
 
 /// A recorded device.
@@ -40,6 +44,7 @@ pub struct Entry {
 enum Undo {
     Trust(TrustFile, Peer, Option<TrustedDevice>),
     Primary(PrimaryEdit),
+    Running(RunningBook, Option<DeviceId>),
 }
 
 /// Where a device is reached: at the address that it names, or else at the one that it was
@@ -87,6 +92,15 @@ impl Book {
                     path: path.clone(),
                     is_new: edit.is_change(),
                     undo: Undo::Primary(edit),
+                })
+            }
+            Self::Running(book) => {
+                let far = far_end(book.path(), None, peer, by)?;
+                let is_new = book.enter(&far)?;
+                Ok(Entry {
+                    path: book.path().to_owned(),
+                    is_new,
+                    undo: Undo::Running(book.clone(), is_new.then_some(peer.id)),
                 })
             }
         }
@@ -141,6 +155,10 @@ impl Entry {
         match &self.undo {
             Undo::Trust(file, peer, before) => file.restore(&peer.id, before.as_ref()),
             Undo::Primary(edit) => edit.undo(),
+            Undo::Running(book, added) => {
+                added.iter().for_each(|id| book.remove(id));
+                Ok(())
+            }
         }
     }
 }

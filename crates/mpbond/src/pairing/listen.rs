@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::conversation::{Ending, Parties, hold};
+use super::conversation::{Ending, Parties, hold, quits};
 use super::{Own, PairError, Paired};
 use crate::driver::Clock;
 use crate::quota::{Quota, source};
@@ -46,6 +47,10 @@ pub enum Event {
         problem: String,
     },
 }
+
+/// A person's answer to the question whether to trust a device, and the one who asks.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = bool>>>;
+pub(crate) type Ask = Box<dyn Fn(&Peer) -> Answer>;
 
 /// A device that shows a code and waits to be called.
 #[derive(Debug)]
@@ -105,19 +110,25 @@ impl Listener {
         A: AsyncFn(&Peer) -> bool + 'static,
     {
         let local = tokio::task::LocalSet::new();
-        local.run_until(self.wait(own, within, ask, tell)).await
+        let (_never, cancel) = watch::channel(false);
+        let ask = Rc::new(ask);
+        let ask = move |peer: &Peer| -> Answer {
+            let (ask, peer) = (Rc::clone(&ask), peer.clone());
+            Box::pin(async move { ask(&peer).await })
+        };
+        let wait = self.wait(own, within, cancel, Box::new(ask), &tell);
+        local.run_until(wait).await
     }
 
-    async fn wait<A>(
+    /// The same within a `LocalSet`, until `cancel` becomes true.
+    pub(crate) async fn wait(
         self,
         own: &Own,
         within: Duration,
-        ask: A,
-        tell: impl Fn(Event),
-    ) -> Result<Paired, PairError>
-    where
-        A: AsyncFn(&Peer) -> bool + 'static,
-    {
+        mut cancel: watch::Receiver<bool>,
+        ask: Ask,
+        tell: &dyn Fn(Event),
+    ) -> Result<Paired, PairError> {
         let room = Rc::new(Room {
             own: own.clone(),
             code: self.code,
@@ -201,6 +212,10 @@ impl Listener {
                     given_up = true;
                     give_up.send_replace(true);
                 }
+                true = quits(&mut cancel), if !given_up => {
+                    given_up = true;
+                    give_up.send_replace(true);
+                }
             }
         }
     }
@@ -214,15 +229,15 @@ struct Visit {
 }
 
 /// State shared by all callers, among it the number of attempts left.
-struct Room<A> {
+struct Room {
     own: Own,
     code: PairingCode,
     attempts: RefCell<Attempts>,
     clock: Clock,
-    ask: A,
+    ask: Ask,
 }
 
-impl<A: AsyncFn(&Peer) -> bool> Room<A> {
+impl Room {
     async fn visit(&self, tcp: TcpStream, from: SocketAddr, quit: watch::Receiver<bool>) -> Visit {
         let deadline = Instant::now() + HANDSHAKE_WITHIN;
         let accepted = TlsStream::accept_to_pair(tcp, &self.own.identity, deadline).await;

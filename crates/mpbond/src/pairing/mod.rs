@@ -8,6 +8,7 @@ mod call;
 mod conversation;
 mod enrol;
 mod listen;
+mod running;
 
 use std::net::SocketAddr;
 
@@ -19,7 +20,9 @@ pub use book::{Book, Entry, own_links};
 pub use call::{call, enrol, find};
 pub use enrol::now_s;
 pub(crate) use enrol::serve as serve_enrolment;
+pub(crate) use listen::Answer;
 pub use listen::{Event, Listener};
+pub use running::RunningBook;
 
 /// Default port of `mpbond pair`, beside the helper's 4434.
 pub const DEFAULT_PORT: u16 = 4435;

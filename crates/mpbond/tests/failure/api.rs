@@ -78,10 +78,10 @@ pub fn got(bond: &Bond, line: &str, body: &str) -> Value {
 }
 
 /// A listener to events.
-struct Listener(BufReader<UnixStream>);
+pub struct Listener(BufReader<UnixStream>);
 
 impl Listener {
-    fn new(bond: &Bond, query: &str) -> Self {
+    pub fn new(bond: &Bond, query: &str) -> Self {
         let mut stream = connect(bond);
         let head = format!("GET /v1/events{query} HTTP/1.1\r\nHost: mpbond\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
@@ -97,7 +97,7 @@ impl Listener {
     }
 
     /// The next event; lines with sizes of chunks are skipped.
-    fn next(&mut self) -> Value {
+    pub fn next(&mut self) -> Value {
         loop {
             let mut line = String::new();
             assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "it ends");

@@ -244,6 +244,11 @@ fn another_user_reads_the_status_without_destinations_and_nothing_else() {
         &["http://mpbond/v1/events"],
         &["http://mpbond/v1/policy"],
         &["http://mpbond/v1/links"],
+        &["http://mpbond/v1/devices"],
+        &["http://mpbond/v1/pairing"],
+        &["-d", "{}", "http://mpbond/v1/pairing"],
+        &["-X", "DELETE", "http://mpbond/v1/pairing"],
+        &["-X", "DELETE", "http://mpbond/v1/devices/x"],
         &["-d", "", "http://mpbond/v1/policy:check"],
         &[
             "-T",

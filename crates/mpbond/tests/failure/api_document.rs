@@ -143,6 +143,11 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
         "Link",
         &got(&bond, "PATCH /v1/links/own", "{\"mode\": \"off\"}"),
     );
+    check(all, "Devices", &got(&bond, "GET /v1/devices", ""));
+    let begin = "{\"listen\": \"127.0.0.1:0\"}";
+    check(all, "PairingBegin", &serde_json::from_str(begin).unwrap());
+    check(all, "Pairing", &got(&bond, "POST /v1/pairing", begin));
+    check(all, "Pairing", &got(&bond, "DELETE /v1/pairing", ""));
     check(all, "Checked", &got(&bond, "POST /v1/policy:check", "x"));
     let everything = "[policy]\ndefault = { paths = [\"helper\"] }\n";
     let compared = got(&bond, "POST /v1/policy:compare", everything);
@@ -191,6 +196,7 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
     for (path, methods) in document["paths"].as_object().unwrap() {
         let path = path
             .replace("{name}", "own")
+            .replace("{device}", &bond.id("proxy").to_string())
             .replace("{id}", &id.to_string());
         for method in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
             let is_there = methods[method.to_lowercase()].is_object();
@@ -246,6 +252,15 @@ right = wrong.replace("0", "25")
 new = client.put_policy(right, tag)
 assert client.policy() == (right, new)
 assert client.explain(port=25)["action"] == "refuse"
+assert [d["role"] for d in client.devices()] == ["proxy", "helper"]
+assert client.begin_pairing(listen="127.0.0.1:0")["state"] == "waiting"
+assert len(client.pairing()["code"]) == 9
+try:
+    client.answer_pairing("x", True)
+    raise SystemExit("nobody has called")
+except mpbond.Error as e:
+    assert e.status == 409, e
+assert client.cancel_pairing()["state"] == "none"
 own = next(client.streams())
 assert client.set_class(own["client"], "interactive")["class"] == "interactive"
 assert client.stream(own["id"])["class"] == "interactive"
@@ -253,6 +268,8 @@ assert client.mark_chunk_end(own["id"], download=10, upload=20)["id"] == own["id
 assert client.set_facts("own", metered=True, roaming=None)["metered"] is True
 assert client.set_mode("own", "off")["mode"] == "off"
 assert client.link("own")["state"] == "off"
+client.set_mode("own", "bonded")
+assert [d["role"] for d in client.unpair(client.devices()[1]["id"])] == ["proxy"]
 kinds = []
 for event in client.events(since=0, timeout=10):
     assert event["id"] == len(kinds) + 1
@@ -295,6 +312,11 @@ const right = wrong.replace("0", "25");
 const after = await client.putPolicy(right, tag);
 assert.deepEqual(await client.policy(), { text: right, tag: after });
 assert.equal((await client.explain({ port: 25 })).action, "refuse");
+assert.deepEqual((await client.devices()).map((d) => d.role), ["proxy", "helper"]);
+assert.equal((await client.beginPairing({ listen: "127.0.0.1:0" })).state, "waiting");
+assert.equal((await client.pairing()).code.length, 9);
+assert.equal((await client.answerPairing("x", true).catch((e) => e)).status, 409);
+assert.equal((await client.cancelPairing()).state, "none");
 const { value: own } = await client.streams().next();
 assert.equal((await client.setClass(own.client, "realtime")).class, "realtime");
 assert.equal((await client.stream(own.id)).class, "realtime");
@@ -302,6 +324,9 @@ assert.equal((await client.markChunkEnd(own.id, { download: 10 })).id, own.id);
 assert.equal((await client.setFacts("own", { metered: true, roaming: null })).metered, true);
 assert.equal((await client.setMode("own", "off")).mode, "off");
 assert.equal((await client.link("own")).state, "off");
+await client.setMode("own", "bonded");
+const [, helper] = await client.devices();
+assert.deepEqual((await client.unpair(helper.id)).map((d) => d.role), ["proxy"]);
 const kinds = [];
 for await (const event of client.events({ since: 0, timeoutMs: 10_000 })) {
   assert.equal(event.id, kinds.push(event.type));
@@ -322,7 +347,7 @@ fn types_for_typescript_have_all_fields_of_the_schema() {
     let types = read("clients/typescript/mpbond.d.mts");
     let document: Value = serde_json::from_str(&read("docs/openapi.json")).unwrap();
     let schemas = &document["components"]["schemas"];
-    for name in ["Link", "Stream", "Fact", "Question"] {
+    for name in ["Link", "Stream", "Fact", "Question", "Device", "Pairing"] {
         let (_, rest) = types.split_once(&format!("interface {name} {{\n")).unwrap();
         let (fields, _) = rest.split_once("\n}").unwrap();
         let required = schemas[name]["required"].as_array().unwrap();

@@ -10,6 +10,7 @@ mod address;
 mod apart;
 mod api;
 mod api_bad_input;
+mod api_devices;
 mod api_document;
 mod battery;
 mod budget;

@@ -1,8 +1,11 @@
 //! Resources of the API (docs/api.md): this file leads a request to the one that it is about.
 
+mod attempt;
 mod compare;
+mod devices;
 mod explain;
 mod links;
+mod pairing;
 mod policy;
 mod status;
 mod streams;
@@ -23,6 +26,7 @@ use crate::http::{Answer, Answering};
 use crate::reload::Reloader;
 use crate::rights::{Caller, Rights};
 use crate::status::Status;
+use attempt::Attempt;
 
 /// The resources of a primary.
 pub(super) struct Resources {
@@ -31,6 +35,8 @@ pub(super) struct Resources {
     pub(super) status: Rc<dyn Fn() -> Status>,
     /// The last status for clients that may not read everything, and its time.
     public: RefCell<Option<(Instant, Bytes)>>,
+    /// The pairing that was begun last.
+    pairing: RefCell<Option<Rc<Attempt>>>,
 }
 
 /// A resource, with the methods that it has.
@@ -45,6 +51,9 @@ enum Resource {
     Explain,
     Links,
     Link(String),
+    Devices,
+    Device(String),
+    Pairing,
     Events,
 }
 
@@ -59,9 +68,12 @@ impl Resource {
             "policy:compare" => Self::PolicyCompare,
             "explain" => Self::Explain,
             "links" => Self::Links,
+            "devices" => Self::Devices,
+            "pairing" => Self::Pairing,
             "events" => Self::Events,
             other => match other.split_once('/')? {
                 ("links", name) => Self::Link(percent_decoded(name)?),
+                ("devices", id) => Self::Device(percent_decoded(id)?),
                 ("streams", id) => Self::Stream(percent_decoded(id)?),
                 _ => return None,
             },
@@ -70,17 +82,22 @@ impl Resource {
 
     const fn methods(&self) -> &'static [Method] {
         match self {
-            Self::Status | Self::Streams | Self::Links | Self::Events => &[Method::GET],
+            Self::Status | Self::Streams | Self::Links | Self::Devices | Self::Events => {
+                &[Method::GET]
+            }
             Self::Policy => &[Method::GET, Method::PUT],
             Self::PolicyCheck | Self::PolicyCompare | Self::Explain => &[Method::POST],
             Self::Link(_) | Self::Stream(_) => &[Method::GET, Method::PATCH],
+            Self::Device(_) => &[Method::DELETE],
+            Self::Pairing => &[Method::DELETE, Method::GET, Method::PATCH, Method::POST],
         }
     }
 
-    /// The rights that a request needs. A POST has no effect on the daemon. Whose stream it is
-    /// shows only when that is found.
+    /// The rights that a request needs. A POST has no effect on the daemon, but that of a pairing,
+    /// whose code is not for others either. Whose stream it is shows only when that is found.
     fn needs(&self, method: &Method) -> Rights {
         match (self, *method == Method::PUT || *method == Method::PATCH) {
+            (Self::Pairing | Self::Device(_), _) => Rights::Change,
             (Self::Stream(_), _) => Rights::Status,
             (_, true) => Rights::Change,
             (Self::Status, false) => Rights::Status,
@@ -100,6 +117,7 @@ impl Resources {
             reloader: Rc::clone(reloader),
             status,
             public: RefCell::default(),
+            pairing: RefCell::default(),
         })
     }
 
@@ -155,8 +173,26 @@ impl Resources {
             Resource::PolicyCheck => Ok(self.check_policy(text_of(body).await?)),
             Resource::PolicyCompare => self.compare_policy(text_of(body).await?).await,
             Resource::Explain => self.explain(&head.headers, &text_of(body).await?).await,
+            Resource::Devices => Ok(self.devices()),
+            Resource::Device(id) => self.unpair(&id),
+            Resource::Pairing if is_get => Ok(self.pairing()),
+            Resource::Pairing if head.method == Method::DELETE => Ok(self.cancel_pairing()),
+            Resource::Pairing => {
+                let body = text_of(body).await?;
+                match head.method == Method::POST {
+                    true => self.begin_pairing(&body).await,
+                    false => self.answer_pairing(&body),
+                }
+            }
             Resource::Streams | Resource::Events => Ok(not_allowed(&resource)),
         }
+    }
+}
+
+impl Drop for Resources {
+    /// No code is valid without somebody who answers.
+    fn drop(&mut self) {
+        self.cancel_pairing();
     }
 }
 
@@ -187,6 +223,9 @@ mod tests {
             Resource::Explain => "/v1/explain",
             Resource::Links => "/v1/links",
             Resource::Link(_) => "/v1/links/{name}",
+            Resource::Devices => "/v1/devices",
+            Resource::Device(_) => "/v1/devices/{device}",
+            Resource::Pairing => "/v1/pairing",
             Resource::Events => "/v1/events",
         }
     }
@@ -203,6 +242,9 @@ mod tests {
             Resource::Explain,
             Resource::Links,
             Resource::Link(String::new()),
+            Resource::Devices,
+            Resource::Device(String::new()),
+            Resource::Pairing,
             Resource::Events,
         ];
         let document = include_str!("../../../../../docs/openapi.json");
@@ -234,6 +276,11 @@ mod tests {
         ] {
             assert_eq!(needs(path, method), Rights::Read, "{path}");
         }
+        // The code of a pairing is for those who may agree to it.
+        assert_eq!(needs("/v1/pairing", Method::GET), Rights::Change);
+        assert_eq!(needs("/v1/pairing", Method::POST), Rights::Change);
+        assert_eq!(needs("/v1/devices/a", Method::DELETE), Rights::Change);
+        assert_eq!(needs("/v1/devices", Method::GET), Rights::Read);
         let spaced = Resource::at("/v1/links/my%20wifi");
         assert_eq!(spaced, Some(Resource::Link("my wifi".to_owned())));
         for none in [
