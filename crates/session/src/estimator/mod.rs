@@ -7,6 +7,7 @@
 
 mod average;
 mod carried;
+mod shared;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::pad::{self, Hop};
 use crate::{BufferDelay, FeedbackRule};
 use average::Average;
 use carried::Carried;
+pub(crate) use shared::{Load, Shared};
 
 /// The near hop as the kernel sees it now. A socket without TCP_INFO has an assumed round-trip
 /// time, and a window that follows from it and the rate.
@@ -158,6 +160,8 @@ pub(crate) struct Estimator {
     grew_at: Timestamp,
     /// Start of the throughput sample being taken, and whether the helper was backlogged all along.
     sample: Option<(Reading, bool)>,
+    /// Other subflows through the same helper that have something on its link now.
+    shared: Option<Shared>,
 }
 
 /// Spacing and number of history entries: a third of a second in all.
@@ -319,6 +323,25 @@ impl Estimator {
         }
     }
 
+    /// Others have this on the link of the helper that this subflow shares with them.
+    pub(crate) fn share(&mut self, shared: Option<Shared>) {
+        self.shared = shared;
+    }
+
+    /// What this subflow has on the link of its helper: on the near hop, or on the far one.
+    pub(crate) fn load(&self, now: Timestamp, is_near: bool, sent: u64, acked: u64) -> Load {
+        match is_near {
+            true => Load {
+                bytes: self.b_near(now, sent),
+                rate: self.near_hop(now).throughput,
+            },
+            false => Load {
+                bytes: self.b_far(now, sent, acked),
+                rate: self.far_hop(now).throughput,
+            },
+        }
+    }
+
     fn near_hop(&self, now: Timestamp) -> Hop {
         let known = self.near.filter(|n| now.since(n.at) < FORGET_AFTER);
         let mut throughput = known.map_or_else(
@@ -454,7 +477,16 @@ impl Estimator {
             pad::by_measured_delay(b_near, sojourn, near, self.far_hop(now))
         } else if self.through_helper {
             let b_far = self.b_far(now, sent, acked);
-            pad::through_helper(b_near, b_far, near, self.far_hop(now))
+            let far = self.far_hop(now);
+            let alone = pad::through_helper(b_near, b_far, near, far);
+            // Before it goes what other pipes of the helper have on its link.
+            let on_link = |shared: Shared| {
+                let mut own = self.load(now, shared.is_near, sent, acked);
+                own.bytes += if shared.is_near { 0 } else { b_near };
+                near.one_way_delay + far.one_way_delay + shared.time_for(now, own)
+            };
+            self.shared
+                .map_or(alone, |shared| alone.max(on_link(shared)))
         } else {
             pad::direct(b_near, near)
         };
@@ -539,8 +571,11 @@ impl Estimator {
         let Some(rate) = self.far_known(now) else {
             return false;
         };
-        let outstanding = self.b_near(now, sent) + self.b_far(now, sent, acked);
-        outstanding > (rate * bound.as_secs_f64()) as u64
+        let own = self.b_near(now, sent) + self.b_far(now, sent, acked);
+        // What other pipes have brought waits for the same link.
+        let shared = self.shared.filter(|shared| !shared.is_near);
+        let (others, rate) = shared.map_or((0, rate), |shared| shared.beside(now, rate));
+        own + others > (rate * bound.as_secs_f64()) as u64
     }
 
     /// The far hop has shown its rate, by a backlog or by a flight. A helper's report, which may be

@@ -66,6 +66,7 @@ impl Session {
                 self.paths_changed();
             }
         }
+        self.subflows.share(now, self.identity.client);
         // A peer that has come back has said how far lost subflows got: the rest is sent again.
         let lost = self.resume.take_lost();
         self.requeue(lost);

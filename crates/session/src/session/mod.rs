@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`identity`] | which session this is, and how far it has come |
 //! | [`subflows`] | all subflows and their numbers |
+//! | [`shared_links`] | links of helpers to which there are several pipes |
 //! | [`streams`] | all streams, the queues of those with something to do, sums over all |
 //! | [`flow`] | windows both ways, unread bytes, stalled readers |
 //! | [`feedback`] | acknowledgements and reports, and the subflow that carries them |
@@ -48,6 +49,7 @@ mod reclass;
 mod reinject;
 mod resting;
 mod resume;
+mod shared_links;
 mod short_exchanges;
 mod streams;
 mod subflows;
@@ -225,6 +227,7 @@ impl Session {
         if let Some(s) = self.subflows.by_id_mut(id) {
             s.on_path(now, info, short);
         }
+        self.subflows.share(now, self.identity.client);
     }
 
     /// A helper's report on the far hop in the direction that this end sends.

@@ -2,6 +2,9 @@
 
 use std::ops::{Deref, DerefMut};
 
+use mpbond_units::Timestamp;
+
+use super::shared_links::SharedLinks;
 use crate::SubflowId;
 use crate::range_set::RangeSet;
 use crate::subflow::Subflow;
@@ -18,6 +21,7 @@ pub(super) struct Subflows {
     next: u32,
     /// Server: numbers that were used.
     used: RangeSet,
+    shared: SharedLinks,
 }
 
 /// Reason for which a number is refused.
@@ -33,6 +37,7 @@ impl Subflows {
             list: Vec::new(),
             next: 1,
             used: RangeSet::default(),
+            shared: SharedLinks::default(),
         }
     }
 
@@ -57,10 +62,19 @@ impl Subflows {
 
     pub(super) fn add(&mut self, subflow: Subflow) {
         self.list.push(subflow);
+        self.shared.changed(&mut self.list);
     }
 
     pub(super) fn remove(&mut self, id: SubflowId) -> Option<Subflow> {
-        Some(self.list.remove(self.index(id)?))
+        let removed = self.list.remove(self.index(id)?);
+        self.shared.changed(&mut self.list);
+        Some(removed)
+    }
+
+    /// Tells subflows through one helper what the others have on its link, which is the near hop
+    /// of a server and the far hop of a client.
+    pub(super) fn share(&mut self, now: Timestamp, is_client: bool) {
+        self.shared.update(now, !is_client, &mut self.list);
     }
 
     pub(super) fn index(&self, id: SubflowId) -> Option<usize> {

@@ -271,10 +271,12 @@ impl Session {
         }
         let octets = s.wrote(now, plaintext, frames);
         debug_assert!(octets > 0);
-        Transmit {
+        let sent = Transmit {
             subflow: s.id,
             octets_end: s.tx.octets,
-        }
+        };
+        self.subflows.share(now, self.identity.client);
+        sent
     }
 
     /// Answers to PING and PINGs, which belong to one subflow each.

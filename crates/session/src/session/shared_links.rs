@@ -1,0 +1,146 @@
+//! Links of helpers that several subflows share: each is told what the others have on its link.
+
+use mpbond_units::Timestamp;
+
+use crate::HelperId;
+use crate::estimator::{Load, Shared};
+use crate::subflow::Subflow;
+
+/// Helpers to which there are several pipes. An express carries little and passes what others have
+/// at the helper: it does not count.
+#[derive(Debug, Default)]
+pub(super) struct SharedLinks(Vec<HelperId>);
+
+fn is_of(helper: HelperId, s: &Subflow) -> bool {
+    s.helper == Some(helper) && !s.is_express()
+}
+
+impl SharedLinks {
+    /// Other subflows than before.
+    pub(super) fn changed(&mut self, subflows: &mut [Subflow]) {
+        self.0.clear();
+        for helper in subflows.iter().filter_map(|s| s.helper) {
+            let all = subflows.iter().filter(|s| is_of(helper, s));
+            if all.count() > 1 && !self.0.contains(&helper) {
+                self.0.push(helper);
+            }
+        }
+        for s in subflows {
+            s.estimator.share(None);
+        }
+    }
+
+    /// Tells the subflows of each what the others have. `is_near`: the links are their near hops.
+    pub(super) fn update(&self, now: Timestamp, is_near: bool, subflows: &mut [Subflow]) {
+        for helper in &self.0 {
+            // What a failed one owes is not on its way.
+            let load = |s: &Subflow| {
+                let counts = is_of(*helper, s) && !s.has_failed();
+                let load = counts.then(|| s.estimator.load(now, is_near, s.tx.octets, s.tx.acked));
+                load.filter(|load| load.bytes > 0)
+            };
+            let all: Vec<_> = subflows.iter().map(load).collect();
+            for (i, s) in subflows.iter_mut().enumerate() {
+                if is_of(*helper, s) {
+                    let others = all.iter().enumerate().filter(|(other, _)| *other != i);
+                    let others = others.filter_map(|(_, load)| *load);
+                    let sum = |a: Load, b: Load| Load {
+                        bytes: a.bytes + b.bytes,
+                        rate: a.rate + b.rate,
+                    };
+                    let others = others.reduce(sum);
+                    s.estimator.share(others.map(|others| Shared {
+                        at: now,
+                        is_near,
+                        others,
+                    }));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mpbond_units::BitRate;
+
+    use super::*;
+    use crate::{PathInfo, Role};
+
+    fn ms(v: u64) -> Timestamp {
+        Timestamp::from_millis(v)
+    }
+
+    /// Two pipes to one helper and one to another; the near hop of each was measured at 1 MB/s.
+    fn three() -> Vec<Subflow> {
+        [(1, 0), (2, 0), (3, 1)]
+            .map(|(id, helper)| Subflow::for_test(id, Some(helper), Role::Regular))
+            .into()
+    }
+
+    fn told(subflows: &mut [Subflow], is_near: bool) -> SharedLinks {
+        let mut links = SharedLinks::default();
+        links.changed(subflows);
+        links.update(ms(0), is_near, subflows);
+        links
+    }
+
+    #[test]
+    fn two_pipes_to_a_helper_have_one_link_together() {
+        let mut all = three();
+        all[0].tx.octets = 200_000;
+        let pads = |all: &[Subflow]| [0, 1, 2].map(|i| all[i].pad(ms(0)));
+        let before = pads(&all);
+        told(&mut all, true);
+        // The one that is alone on the link has all of it, and the other one waits behind it:
+        // 25 ms of the 200 kB at 1 MB/s are past it.
+        let after = pads(&all);
+        assert_eq!([after[0], after[2]], [before[0], before[2]]);
+        assert_eq!(after[1] - before[1], Duration::from_millis(175));
+        // Rates of two that have something are parts of one link.
+        all[1].tx.octets = 100_000;
+        told(&mut all, true);
+        let expected = (175_000.0 + 75_000.0) / 2e6 + 0.025;
+        assert_eq!(all[1].pad(ms(0)), Duration::from_secs_f64(expected));
+    }
+
+    #[test]
+    fn on_the_uplink_the_far_hop_is_shared() {
+        let mut all = three();
+        for (s, octets) in all.iter_mut().zip([300_000, 0, 0]) {
+            // The pipe has taken everything, at 1 MB/s; the link behind it is as fast, as far as
+            // is known.
+            let path = PathInfo {
+                bytes_arrived: octets,
+                delivery_rate: BitRate::from_bytes_per_sec(1e6),
+                ..*s.estimator.path()
+            };
+            s.tx.octets = octets;
+            s.estimator.owes_again(ms(0));
+            s.estimator.on_path(ms(0), path);
+        }
+        told(&mut all, false);
+        let [shared, other] = [1, 2].map(|i| all[i].pad(ms(0)));
+        assert_eq!(shared - other, Duration::from_millis(300));
+    }
+
+    #[test]
+    fn an_express_shares_nothing_and_one_that_is_gone_leaves_nothing() {
+        let mut all = three();
+        all[1].role = Role::Express;
+        all[0].tx.octets = 200_000;
+        let before = all[1].pad(ms(0));
+        told(&mut all, true);
+        assert_eq!(all[1].pad(ms(0)), before);
+        // One that is gone leaves nothing behind.
+        let mut all = three();
+        all[0].tx.octets = 200_000;
+        let mut links = told(&mut all, true);
+        assert!(all[1].pad(ms(0)) > before);
+        all.remove(0);
+        links.changed(&mut all);
+        assert_eq!(all[0].pad(ms(0)), before);
+    }
+}
