@@ -41,6 +41,7 @@ export interface Link {
   battery_percent?: number;
   metered?: boolean;
   roaming?: boolean;
+  signal_dbm?: number;
 }
 
 /** The proxy, or a device that lends its link. */
@@ -136,7 +137,7 @@ export class Client {
   setMode(name: string, mode: Mode): Promise<Link>;
   setFacts(
     name: string,
-    facts: { metered?: boolean | null; roaming?: boolean | null },
+    facts: { metered?: boolean | null; roaming?: boolean | null; signal_dbm?: number | null },
   ): Promise<Link>;
   devices(): Promise<Device[]>;
   unpair(id: string): Promise<Device[]>;

@@ -31,6 +31,7 @@ const DEMAND: Duration = Duration::from_secs(1);
 
 /// Reasons for which a subflow is closed, for people.
 const FAILED: &str = "another pipe to its helper has taken over";
+const WEAK: &str = "its signal is weak, and another pipe to its helper has taken over";
 const SLOW: &str = "another pipe to its helper has taken over, and it is still busy";
 
 /// A result.
@@ -184,7 +185,7 @@ impl Choice {
             self.moved = Some(now);
         }
         self.look_for_silence(now);
-        if self.leave_failed(now) {
+        if self.leave_failed(now) || self.leave_weak(now) {
             return;
         }
         self.drain(now);
@@ -208,7 +209,8 @@ impl Choice {
             return;
         }
         let is_idle = self.is_idle(now);
-        let cheapest = self.pipes.iter().find(|pipe| pipe.is_usable());
+        let is_good = |pipe: &&Known| pipe.is_usable() && !pipe.is_weak(now);
+        let cheapest = self.pipes.iter().find(is_good);
         if is_idle
             && self.trial.is_none()
             && let Some(pipe) = cheapest.filter(|pipe| pipe.known_rate(now).is_none())
@@ -250,6 +252,30 @@ impl Choice {
             used.forget_rate();
         }
         self.take(now, next, Why::Failed(self.used));
+        true
+    }
+
+    /// Leaves a pipe whose signal is weak, if that of another one that works is not; whether it
+    /// has. What the weak one carries is sent again at once (Wear OS paper, section 6.4).
+    fn leave_weak(&mut self, now: Timestamp) -> bool {
+        let (used, demand) = (self.used, self.demand.rate());
+        if !self.get(used).is_some_and(|pipe| pipe.is_weak(now)) {
+            return false;
+        }
+        let good = || {
+            let usable = self.pipes.iter().filter(|pipe| pipe.is_usable());
+            usable.filter(|pipe| !pipe.is_weak(now))
+        };
+        let sufficient = good().find(|pipe| pipe.suffices(now, demand));
+        let next = sufficient.or_else(|| good().max_by_key(|pipe| pipe.known_rate(now)));
+        let Some(next) = next.map(|pipe| pipe.link) else {
+            return false;
+        };
+        self.take(now, next, Why::Weak(used));
+        self.draining.retain(|draining| draining.link != used);
+        if !self.is_idle(now) {
+            self.steps.push(Step::Rejoin(used, WEAK));
+        }
         true
     }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use mpbond_session::SubflowId;
+use mpbond_session::{SubflowId, SubflowStats};
 use mpbond_units::Timestamp;
 
+use super::signal::Signal;
 use crate::ids::LinkId;
 
 /// Interval of observations while bytes move: that of helpers' reports.
@@ -32,4 +33,29 @@ pub struct PipeFacts {
     /// Longest time for which such a link says nothing though it works, such as Bluetooth that
     /// leaves Sniff mode.
     pub pause: Duration,
+    /// Strength of the signal of its radio, where it has one that tells.
+    pub signal: Option<Signal>,
+}
+
+impl PipeFacts {
+    /// State of a pipe by that of its subflow, while so many bytes wait in the session for any
+    /// subflow. Its interface is as it should be, and it has no pauses of its own.
+    pub fn of(link: LinkId, subflow: &SubflowStats, unscheduled_bytes: u64) -> Self {
+        Self {
+            link,
+            subflow: subflow.id,
+            carrier: true,
+            bytes: [subflow.bytes_in, subflow.bytes_out],
+            octets: subflow.octets,
+            // What no subflow takes now waits for those that are busy.
+            waiting_bytes: match subflow.b_near_bytes {
+                0 => 0,
+                _ => unscheduled_bytes,
+            },
+            heard: subflow.heard,
+            rtt: subflow.rtt,
+            pause: Duration::ZERO,
+            signal: None,
+        }
+    }
 }

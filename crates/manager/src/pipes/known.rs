@@ -6,6 +6,7 @@ use mpbond_session::SubflowId;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::facts::PipeFacts;
+use super::signal::Smoothed;
 use crate::ids::LinkId;
 
 /// Share of the demand, in quarters, that a pipe has to have to suffice.
@@ -71,6 +72,7 @@ pub(super) struct Known {
     patience: Duration,
     slow: Option<Slow>,
     pause: Option<Duration>,
+    signal: Smoothed,
 }
 
 impl Known {
@@ -94,6 +96,7 @@ impl Known {
             patience: Duration::ZERO,
             slow: None,
             pause: None,
+            signal: Smoothed::default(),
         }
     }
 
@@ -111,6 +114,7 @@ impl Known {
                 carried: self.carried,
                 slow: self.slow,
                 pause: self.pause,
+                signal: std::mem::take(&mut self.signal),
                 ..Self::new(self.link, self.place)
             };
         }
@@ -119,6 +123,9 @@ impl Known {
     /// Takes in its state.
     pub(super) fn observe(&mut self, now: Timestamp, facts: &PipeFacts) {
         self.carrier = facts.carrier;
+        if let Some(signal) = facts.signal {
+            self.signal.sample(now, signal);
+        }
         if self.subflow != Some(facts.subflow) {
             return;
         }
@@ -170,6 +177,11 @@ impl Known {
         self.reported.filter(fresh).map_or(0, |(_, bytes)| bytes)
     }
 
+    /// Whether its signal is so weak that it is to be left.
+    pub(super) fn is_weak(&self, now: Timestamp) -> bool {
+        self.signal.is_weak(now)
+    }
+
     /// Whether it can carry data.
     pub(super) fn is_usable(&self) -> bool {
         self.subflow.is_some() && self.carrier && !self.suspect
@@ -217,11 +229,11 @@ impl Known {
 
     // ---- rate -----------------------------------------------------------------------------
 
-    /// Whether its rate suffices for what is demanded, as far as is known.
+    /// Whether its signal, and its rate for what is demanded, suffice, as far as is known.
     pub(super) fn suffices(&self, now: Timestamp, demand: BitRate) -> bool {
         let wanted = demand.bps().saturating_mul(ENOUGH_QUARTERS);
-        self.known_rate(now)
-            .is_none_or(|rate| rate.bps().saturating_mul(4) >= wanted)
+        let rate = self.known_rate(now);
+        !self.is_weak(now) && rate.is_none_or(|rate| rate.bps().saturating_mul(4) >= wanted)
     }
 
     /// Its rate, if it was too slow lately.

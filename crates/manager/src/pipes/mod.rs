@@ -5,14 +5,17 @@
 //!
 //! - The used pipe does not work, or is suspect, and another one works: the cheapest one that
 //!   suffices is used at once.
+//! - The signal of the used pipe is weak, and that of another one that works is not: the same, and
+//!   what the weak one carries is sent again.
 //! - Bytes have waited for the used pipe for 500 ms: the cheapest other one that may suffice is
 //!   *tried*, that is used beside it for 1 s; of the two, the one that carried more is used from
 //!   then on.
 //! - A cheaper one has sufficed for 5 s: that one is used.
 //! - Nothing moves: the cheapest one is used that works and was not too slow lately.
 //!
-//! A pipe *suffices* unless it was left for being too slow, with a rate of less than 1.25 times the
-//! demand, and less than a pause ago. The pause is 10 s, doubled each time up to 10 minutes.
+//! A pipe *suffices* unless its signal is weak, or it was left for being too slow, with a rate of
+//! less than 1.25 times the demand, and less than a pause ago. The pause is 10 s, doubled each time
+//! up to 10 minutes.
 //!
 //! A pipe is *suspect* when it is asked and does not answer in time, while another one to the same
 //! helper does; or when its interface has no carrier.
@@ -25,6 +28,7 @@ mod average;
 mod choice;
 mod facts;
 mod known;
+mod signal;
 mod why;
 
 use std::collections::BTreeMap;
@@ -39,6 +43,7 @@ use crate::ids::LinkId;
 use choice::{Choice, Step};
 
 pub use facts::{PIPES_EVERY, PipeFacts};
+pub use signal::{SIGNAL_EVERY, Signal};
 pub use why::{PipeChoice, PipeUse, Why};
 
 /// The choices of all helpers with several pipes of which the best one is used.

@@ -9,6 +9,7 @@ use proptest::test_runner::Config;
 
 use super::choice::{Choice, Step};
 use super::facts::{PIPES_EVERY, PipeFacts};
+use super::signal::Signal;
 use super::why::{PipeUse, Why};
 use crate::ids::LinkId;
 
@@ -31,6 +32,7 @@ struct Pipe {
     carried: u64,
     heard: Timestamp,
     asked: bool,
+    signal: Option<Signal>,
 }
 
 /// A helper with its pipes, and a source of bytes.
@@ -78,6 +80,7 @@ impl World {
                 carried: 0,
                 heard: Timestamp::ZERO,
                 asked: false,
+                signal: None,
             });
         }
         world.subflows = rates.len() as u32;
@@ -183,6 +186,7 @@ impl World {
                     heard: pipe.heard,
                     rtt: Duration::from_millis(40),
                     pause: Duration::ZERO,
+                    signal: pipe.signal,
                 });
             }
         }
@@ -430,4 +434,47 @@ proptest! {
         });
         prop_assert!(seldom, "{:?}", world.chosen);
     }
+}
+
+/// The signal of the first pipe in dBm after so many steps: it falls from -50 by 1 dB/s, then rises
+/// again, with an error of 4 dB to either side.
+fn walk(step: i16) -> Signal {
+    let mean = -50 - (step / 10).min(60 - step / 10);
+    let error = if step % 4 < 2 { 4 } else { -4 };
+    Signal::Bluetooth(mean + error)
+}
+
+#[test]
+fn a_pipe_with_a_weak_signal_is_left_while_it_works_and_returned_to() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.pipes[1].signal = Some(Signal::Wifi(-70));
+    for step in 0..900 {
+        world.pipes[0].signal = Some(walk(step));
+        world.run(PIPES_EVERY);
+    }
+    let [(left, second, weak), (back, first, cheaper)] = world.chosen[..] else {
+        panic!("{:?}", world.chosen);
+    };
+    assert_eq!((second, weak), (SECOND, Why::Weak(FIRST)));
+    assert_eq!((first, cheaper), (FIRST, Why::Cheaper(SECOND)));
+    // It is below -66 dBm from 17 to 43 s; the filter is 2 to 5 s late, the return 5 s more.
+    assert!((17_000..22_000).contains(&left), "{left}");
+    assert!((48_000..55_000).contains(&back), "{back}");
+    // What it carried was given to the other one at once.
+    assert_eq!(world.rejoined, [(left, FIRST)]);
+    assert!(world.came - world.arrived < 100_000);
+}
+
+#[test]
+fn a_weak_signal_of_all_pipes_changes_nothing() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.pipes[0].signal = Some(Signal::Bluetooth(-75));
+    world.pipes[1].signal = Some(Signal::Wifi(-85));
+    world.run(seconds(60));
+    assert_eq!((world.used(), world.tried), (FIRST, 0));
+    assert_eq!(world.chosen, []);
+    // Nor does a weak one that stands by become the used one.
+    world.pipes[0].signal = None;
+    world.run(seconds(60));
+    assert_eq!(world.chosen, []);
 }

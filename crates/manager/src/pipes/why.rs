@@ -33,6 +33,8 @@ pub enum Why {
     Failed(LinkId),
     /// The one before was too slow.
     TooSlow(LinkId),
+    /// The signal of the one before was weak.
+    Weak(LinkId),
     /// It is cheaper than the one before, and suffices.
     Cheaper(LinkId),
 }
@@ -42,7 +44,10 @@ impl Why {
     pub const fn before(self) -> Option<LinkId> {
         match self {
             Self::First => None,
-            Self::Failed(before) | Self::TooSlow(before) | Self::Cheaper(before) => Some(before),
+            Self::Failed(before)
+            | Self::TooSlow(before)
+            | Self::Weak(before)
+            | Self::Cheaper(before) => Some(before),
         }
     }
 
@@ -52,6 +57,7 @@ impl Why {
             Self::First => "it is the first one of its helper".to_owned(),
             Self::Failed(_) => format!("\"{before}\" did not work"),
             Self::TooSlow(_) => format!("\"{before}\" was too slow"),
+            Self::Weak(_) => format!("the signal of \"{before}\" was weak"),
             Self::Cheaper(_) => format!("it comes before \"{before}\", and suffices"),
         }
     }

@@ -9,7 +9,7 @@
 //! | `sniff_keeper` | when a small packet keeps the phone's link Active (section 3.3) |
 //! | `virtual_queue` | how fast a phone reads from servers for a watch (section 4.3) |
 //!
-//! No daemon uses them yet; the simulator does.
+//! The simulator uses them. Of the daemons' path manager, the choice among pipes uses `kalman`.
 
 mod handover;
 mod kalman;

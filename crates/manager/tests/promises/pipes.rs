@@ -67,6 +67,7 @@ fn facts(b: &Bench, link: LinkId, subflow: SubflowId, bytes: u64, heard: bool) -
         },
         rtt: ms(40),
         pause: Duration::ZERO,
+        signal: None,
     }
 }
 

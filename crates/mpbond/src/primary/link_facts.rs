@@ -1,14 +1,22 @@
-//! What programs have told of links through the API: whether they are metered, and roam. It lasts
-//! until a restart.
+//! What programs have told of links through the API: whether they are metered, and roam, until a
+//! restart; the strength of their signal, for some seconds.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mpbond_policy::Fact;
+use mpbond_units::Timestamp;
 use serde::Serialize;
 
 /// Origin of the facts.
 const API: &str = "a program, over the API";
+
+/// Time for which a strength is that of now.
+const SIGNAL_LASTS: Duration = Duration::from_secs(5);
+
+/// Strengths of signals that radios hear, in dBm.
+pub(super) const SIGNALS_DBM: std::ops::RangeInclusive<i16> = -150..=0;
 
 /// What is known of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -19,9 +27,19 @@ pub(super) struct LinkFacts {
     /// Whether it is served by another network than the user's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     roaming: Option<bool>,
+    /// Strength of the signal of its radio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal_dbm: Option<i16>,
+    #[serde(skip)]
+    signal_at: Timestamp,
 }
 
 impl LinkFacts {
+    /// Strength of the signal of its radio, in dBm.
+    pub(super) fn signal_dbm(self) -> Option<i16> {
+        self.signal_dbm
+    }
+
     pub(super) fn metered(self) -> Fact<bool> {
         fact(
             self.metered,
@@ -43,9 +61,13 @@ fn fact(value: Option<bool>, unknown: &'static str) -> Fact<bool> {
 pub(super) struct AllFacts(RefCell<BTreeMap<String, LinkFacts>>);
 
 impl AllFacts {
-    /// What is known of a link.
-    pub(super) fn of(&self, name: &str) -> LinkFacts {
-        self.0.borrow().get(name).copied().unwrap_or_default()
+    /// What is known of a link now.
+    pub(super) fn of(&self, now: Timestamp, name: &str) -> LinkFacts {
+        let mut facts = self.0.borrow().get(name).copied().unwrap_or_default();
+        if now.since(facts.signal_at) >= SIGNAL_LASTS {
+            facts.signal_dbm = None;
+        }
+        facts
     }
 
     /// Takes what is told of a configured link; an inner `None` means that it is not known now.
@@ -59,6 +81,13 @@ impl AllFacts {
         let facts = all.entry(name.to_owned()).or_default();
         facts.metered = metered.unwrap_or(facts.metered);
         facts.roaming = roaming.unwrap_or(facts.roaming);
+    }
+
+    /// Takes the strength of the signal of a configured link, or that it is not known.
+    pub(super) fn heard(&self, now: Timestamp, name: &str, dbm: Option<i16>) {
+        let mut all = self.0.borrow_mut();
+        let facts = all.entry(name.to_owned()).or_default();
+        (facts.signal_dbm, facts.signal_at) = (dbm, now);
     }
 
     /// Forgets links that are not configured any more.

@@ -9,6 +9,7 @@ use mpbond_policy::{Admission, Device, LinkState, Multipath, Phase, Refusal};
 use mpbond_session::{PathSet, SubflowState};
 use tracing::warn;
 
+use super::link_facts::LinkFacts;
 use super::ruling::Ruling;
 use super::state::Primary;
 use crate::policy::{InForce, Reading, device};
@@ -29,6 +30,11 @@ pub(super) enum Permitted {
 }
 
 impl Primary {
+    /// What programs have told of a link.
+    pub(super) fn facts_of(&self, name: &str) -> LinkFacts {
+        self.link_facts.of(self.clock.now(), name)
+    }
+
     /// Facts of this device, with this state of its batteries.
     pub(super) fn device(&self, batteries: Reading) -> Device {
         Device {
@@ -42,7 +48,7 @@ impl Primary {
         let manager = self.manager.borrow();
         let links = self.links.borrow().all();
         let state = links.iter().map(|(id, link)| {
-            let facts = self.link_facts.of(link.name());
+            let facts = self.facts_of(link.name());
             LinkState {
                 name: link.name().to_owned(),
                 works: matches!(manager.link(*id), Some(ManagerState::Up)),

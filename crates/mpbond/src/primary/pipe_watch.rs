@@ -4,9 +4,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_manager::{LinkId, PIPES_EVERY, PipeFacts};
+use mpbond_manager::{PIPES_EVERY, PipeFacts, Signal};
 use mpbond_net::pipe::PipeAddress;
-use mpbond_session::{IDLE_LONG, SubflowStats};
+use mpbond_session::IDLE_LONG;
 use tokio::time::timeout;
 
 use super::links::LinkConfig;
@@ -76,38 +76,33 @@ impl Primary {
                 && let Some(subflow) = manager.pipe_subflow(id)
                 && let Some(stats) = subflows.iter().find(|s| s.id == subflow)
             {
-                let carrier = link.problem().is_none();
-                facts.push(facts_of(id, pipe, stats, carrier, unscheduled));
+                let is_unix = matches!(pipe.address, HelperAddress::At(PipeAddress::Unix(_)));
+                facts.push(PipeFacts {
+                    carrier: link.problem().is_none(),
+                    pause: match is_unix {
+                        true => UNIX_PAUSE,
+                        false => Duration::ZERO,
+                    },
+                    signal: self.signal_of(pipe, is_unix),
+                    ..PipeFacts::of(id, stats, unscheduled)
+                });
             }
         });
         facts
     }
-}
 
-fn facts_of(
-    link: LinkId,
-    pipe: &HelperRef,
-    stats: &SubflowStats,
-    carrier: bool,
-    unscheduled: u64,
-) -> PipeFacts {
-    let is_unix = matches!(pipe.address, HelperAddress::At(PipeAddress::Unix(_)));
-    PipeFacts {
-        link,
-        subflow: stats.id,
-        carrier,
-        bytes: [stats.bytes_in, stats.bytes_out],
-        octets: stats.octets,
-        // What no subflow takes now waits for those that are busy.
-        waiting_bytes: match stats.b_near_bytes {
-            0 => 0,
-            _ => unscheduled,
-        },
-        heard: stats.heard,
-        rtt: stats.rtt,
-        pause: match is_unix {
-            true => UNIX_PAUSE,
-            false => Duration::ZERO,
-        },
+    /// Strength of the signal of a pipe's radio: as a program tells it or, of WiFi, as the kernel
+    /// does. A Unix socket leads to Bluetooth.
+    fn signal_of(&self, pipe: &HelperRef, is_unix: bool) -> Option<Signal> {
+        let told = self.facts_of(&pipe.name).signal_dbm();
+        let of_interface = || {
+            let interface = pipe.interface.as_deref()?;
+            self.signals.dbm(self.clock.now(), interface)
+        };
+        let dbm = told.or_else(of_interface)?;
+        Some(match is_unix {
+            true => Signal::Bluetooth(dbm),
+            false => Signal::Wifi(dbm),
+        })
     }
 }

@@ -35,6 +35,7 @@ use super::modes::Modes;
 use super::prices::Prices;
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
+use super::signals::Signals;
 use crate::api::Events;
 use crate::config::{HelperRef, OnProxyLoss, PolicySource, PrimaryConfig, ZONES};
 use crate::driver::{Clock, Driver, Handle, TransferLog};
@@ -107,6 +108,8 @@ pub(super) struct Primary {
     pub(super) prices: Prices,
     /// The session whose pipes are looked at.
     pub(super) pipes_watched: RefCell<Option<Handle>>,
+    /// Signals of this device's radios.
+    pub(super) signals: Signals,
     /// Limits of links.
     pub(super) limits: Limits,
     /// Batteries of this device.
@@ -173,6 +176,7 @@ impl Primary {
             policy: RefCell::new(in_force(&config, None)),
             prices: Prices::default(),
             pipes_watched: RefCell::default(),
+            signals: Signals::of_this_device(),
             limits,
             power: Power::of_this_device(),
             cgroups: Cgroups::mounted(),

@@ -12,6 +12,7 @@ use mpbond_testing::namespaces::{is_called_for, play};
 use mpbond_testing::{has_nft, is_within};
 
 use crate::apart::Apart;
+use crate::api::ask;
 use crate::daemons::{Bond, Daemon, WITHIN, byte, is_pattern, until};
 use crate::reload::{read, write};
 
@@ -42,6 +43,13 @@ fn a_silent_pipe_is_left() {
 fn a_slow_pipe_is_left() {
     if has_nft() {
         play("-Urnm", "pipe_choice::slow");
+    }
+}
+
+#[test]
+fn a_pipe_with_a_weak_signal_is_left_and_returned_to() {
+    if has_nft() {
+        play("-Urnm", "pipe_choice::weak");
     }
 }
 
@@ -292,6 +300,36 @@ fn silent() {
             pause
         },
     );
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn weak() {
+    if !is_called_for() {
+        return;
+    }
+    let pair = Pair::start();
+    let download = Timed::start(pair.bond(), origin());
+    pair.brings(0, 1_000_000);
+    // A program tells the signal of the pipe that is used, which carries all.
+    let tell = |dbm: i16| {
+        let body = format!("{{\"signal_dbm\": {dbm}}}");
+        let answer = ask(pair.bond(), "PATCH /v1/links/wifi", &body);
+        assert_eq!(answer.code, 200, "{answer:?}");
+        assert_eq!(answer.json()["signal_dbm"], dbm);
+    };
+    until("the other one is used", || {
+        tell(-90);
+        pair.states() == ["standby", "used"]
+    });
+    assert_eq!(pair.choice(1).reason, "the signal of \"wifi\" was weak");
+    download.pause_after(Instant::now());
+    until("the first one is used again", || {
+        tell(-60);
+        pair.states() == ["used", "standby"]
+    });
+    let wrong = ask(pair.bond(), "PATCH /v1/links/wifi", "{\"signal_dbm\": 1}");
+    assert_eq!(wrong.code, 422, "{wrong:?}");
 }
 
 #[test]

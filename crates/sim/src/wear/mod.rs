@@ -19,6 +19,7 @@
 mod air;
 mod carried;
 mod flow;
+mod noise;
 mod outcome;
 mod phone;
 mod setup;
@@ -31,6 +32,8 @@ pub use mpbond_manager::wear::{HandoverMode, Rule};
 pub use outcome::{Delivery, Joules, Outcome};
 pub use setup::{Network, Paths, Radios, Setup, Traffic, Walk, Wifi};
 pub use world::run;
+
+pub(crate) use noise::signal_noise;
 
 /// Payload of a full chunk in bytes: that of a segment.
 const CHUNK_BYTES: u64 = crate::tcp::MSS;

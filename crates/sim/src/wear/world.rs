@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use mpbond_manager::wear::{
-    Handover, HandoverAction, Interface, Observation, SIGNAL_NOISE, Selection, WifiState,
+    Handover, HandoverAction, Interface, Observation, Selection, WifiState,
 };
 use mpbond_radio::machine::Band;
 use mpbond_units::{BitRate, Timestamp};
@@ -14,11 +14,11 @@ use rand_chacha::rand_core::SeedableRng;
 use super::air::Air;
 use super::carried::{Carried, Stage};
 use super::flow::Flow;
+use super::noise::signal_noise;
 use super::outcome::{Delivery, Joules, Outcome};
 use super::phone::Phone;
 use super::setup::{Paths, Setup};
 use super::{CHUNK_BYTES, Path};
-use crate::link::draw;
 use crate::tcp;
 
 /// Begin of the traffic: a link that leaves Sniff has done so by then.
@@ -214,7 +214,7 @@ impl<'a> World<'a> {
             self.phone.rfcomm.handle(now, self.band.as_mut());
             self.phone.rfcomm.set_signal(now, dbm);
         }
-        let noise = SIGNAL_NOISE.sqrt() * normal(&mut self.rng);
+        let noise = signal_noise(&mut self.rng);
         if let Some(handover) = &mut self.handover {
             if self.phone.rfcomm.is_lost() {
                 handover.handle_bluetooth(now, false);
@@ -535,10 +535,4 @@ fn in_order(mut all: Vec<(usize, Delivery)>, flows: &[Flow]) -> Vec<Delivery> {
         d
     });
     in_order.collect()
-}
-
-/// A number of the standard normal distribution (Box and Muller).
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    let (u, v): (f64, f64) = (1.0 - draw(rng), draw(rng));
-    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }

@@ -11,6 +11,7 @@ pub(super) fn first_manager(scenario: &Scenario) -> Manager {
     let links = scenario.routes.iter().map(|route| Link {
         helper: route.helper,
         backup: route.backup,
+        place: route.place,
         ..Link::path(&route.name)
     });
     let config = Config {

@@ -47,6 +47,7 @@ impl World {
                     self.link_is_up(route, false);
                     self.up_at[route] = Some(self.now + length);
                 }
+                Happening::Unplug { route, length } => self.unplug(route, length),
                 Happening::Sever {
                     route,
                     nearer,

@@ -103,8 +103,13 @@ impl World {
             }
             Action::GoDirect { stream } => self.go_direct(stream),
             Action::OpenSession => self.open_session(),
-            // No helper of a scenario has several pipes of which one is chosen.
-            Action::Roles | Action::Ask { .. } => {}
+            Action::Roles => self.apply_roles(),
+            Action::Ask { subflow } => {
+                if let Some(session) = &mut self.hosts[0].session {
+                    session.ask(subflow);
+                    self.hosts[0].look_again();
+                }
+            }
             Action::HangUp { .. } | Action::Tell(_) => {}
         }
     }

@@ -45,6 +45,7 @@ mod manage;
 mod nat;
 mod net;
 mod outcome;
+mod pipes;
 mod plain;
 mod random;
 mod reporting;
@@ -62,6 +63,7 @@ mod visit;
 mod visiting;
 mod visits;
 mod watch;
+mod watched_pipes;
 mod when;
 
 use std::time::Duration;
@@ -102,6 +104,7 @@ use lasting::LastingState;
 use line::{Line, Stage};
 use net::{Net, SharedLinks};
 use visits::Visits;
+use watched_pipes::WatchedPipes;
 
 /// A link with a longer one-way delay does not count as working: a connection over it takes too
 /// long to make.
@@ -124,6 +127,7 @@ pub struct World {
     /// By route: how often the primary's address has changed.
     moves: Vec<u16>,
     manager: Manager,
+    watched: WatchedPipes,
     /// The primary with its present session, the proxy's newest process.
     hosts: [Host; 2],
     /// Sessions and processes of before, which serve what is open.
@@ -188,6 +192,7 @@ impl World {
             up_at: scenario.routes.iter().map(up).collect(),
             moves: vec![0; scenario.routes.len()],
             manager: first_manager(&scenario),
+            watched: WatchedPipes::new(&scenario),
             hosts: [
                 Host::primary(scenario.client.clone()),
                 Host::proxy(scenario.server.clone()),
@@ -250,6 +255,7 @@ impl World {
         self.keep_alive();
         self.links_up();
         self.start_exchanges()?;
+        self.watch_pipes();
         self.manage();
         loop {
             self.net.handle(self.now);
@@ -370,6 +376,7 @@ impl World {
             .next_event()
             .into_iter()
             .chain(self.next_report())
+            .chain(self.pipes_due())
             .chain(hosts)
             .chain(self.severed.iter().map(|(_, at)| *at))
             .chain(ups)

@@ -199,6 +199,7 @@ impl Plain<'_> {
                 | Happening::Restart
                 | Happening::Upgrade
                 | Happening::Freeze { .. }
+                | Happening::Unplug { .. }
                 | Happening::ClockJump { .. } => {}
             }
         }

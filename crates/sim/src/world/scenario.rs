@@ -15,6 +15,7 @@ use super::visit::Visit;
 use super::when::When;
 use crate::ideal::Direction;
 use crate::link::{LinkChange, LinkConfig, Rate, Shared};
+use crate::wear::Walk;
 
 /// Hosts, links, applications and faults of a world.
 #[derive(Debug, Clone)]
@@ -98,7 +99,7 @@ impl TwoWay {
 }
 
 /// A route between primary and proxy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// Name, for people.
     pub name: String,
@@ -113,6 +114,12 @@ pub struct Route {
     pub backup: bool,
     /// Step of its subflow's cost: of those that have room, the cheapest carry data.
     pub cost: u8,
+    /// Its place, the cheapest one first, among pipes to one helper of which the best one is used;
+    /// `None`: it is used whatever the others do.
+    pub place: Option<usize>,
+    /// A walk away from the helper, by which the primary sees the signal of a Bluetooth pipe. What
+    /// the link carries is that of its configuration and its faults.
+    pub walk: Option<Walk>,
     /// Bursts of the primary, and of the proxy, for which the helper's radio is woken; without it,
     /// all.
     pub least_bursts: Option<[LeastBurst; 2]>,
@@ -248,6 +255,14 @@ pub enum Happening {
         /// Index in [`Scenario::routes`].
         route: usize,
         /// Time for which the interface is down.
+        length: Duration,
+    },
+    /// The interface of a pipe has no carrier for a time, and the primary's system says so. That
+    /// the link carries nothing meanwhile is another fault.
+    Unplug {
+        /// Index in [`Scenario::routes`].
+        route: usize,
+        /// Time without carrier.
         length: Duration,
     },
     /// The connections of a route carry no packets any more, and the network sends no error: a NAT
@@ -560,7 +575,18 @@ impl Route {
             joins_at: Duration::ZERO,
             backup: false,
             cost: 0,
+            place: None,
+            walk: None,
             least_bursts: None,
+        }
+    }
+
+    /// One of several pipes to a helper of which the best one is used.
+    #[must_use]
+    pub fn at_place(self, place: usize) -> Self {
+        Self {
+            place: Some(place),
+            ..self
         }
     }
 

@@ -3,7 +3,7 @@
 use hyper::{Response, StatusCode};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::super::link_facts::LinkFacts;
+use super::super::link_facts::{LinkFacts, SIGNALS_DBM};
 use super::super::links::LinkConfig;
 use super::super::modes::Mode;
 use super::Resources;
@@ -34,10 +34,16 @@ struct Change {
     metered: Option<Option<bool>>,
     #[serde(default, deserialize_with = "value_or_null")]
     roaming: Option<Option<bool>>,
+    #[serde(default, deserialize_with = "value_or_null")]
+    signal_dbm: Option<Option<i16>>,
 }
 
 /// A value that is there, which may be null.
-fn value_or_null<'de, D: Deserializer<'de>>(de: D) -> Result<Option<Option<bool>>, D::Error> {
+fn value_or_null<'de, T, D>(de: D) -> Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
     Option::deserialize(de).map(Some)
 }
 
@@ -45,7 +51,7 @@ impl Resources {
     fn all(&self) -> Vec<LinkBody> {
         let mode = |status: LinkStatus| LinkBody {
             mode: self.mode(&status.name),
-            facts: self.primary.link_facts.of(&status.name),
+            facts: self.primary.facts_of(&status.name),
             status,
         };
         self.primary.link_status().into_iter().map(mode).collect()
@@ -85,15 +91,26 @@ impl Resources {
             mode,
             metered,
             roaming,
+            signal_dbm,
         } = value_of(change)?;
-        if mode.is_none() && metered.is_none() && roaming.is_none() {
-            let error = "no change: mode, metered or roaming";
+        let is_told = metered.is_some() || roaming.is_some();
+        if mode.is_none() && !is_told && signal_dbm.is_none() {
+            let error = "no change: mode, metered, roaming or signal_dbm";
+            return Err(Failure::at(None, error.to_owned()));
+        }
+        let is_wrong = |dbm: i16| !SIGNALS_DBM.contains(&dbm);
+        if signal_dbm.flatten().is_some_and(is_wrong) {
+            let error = "signal_dbm: from -150 to 0, or null";
             return Err(Failure::at(None, error.to_owned()));
         }
         if let Some(mode) = mode {
             self.change_mode(name, mode)?;
         }
-        if metered.is_some() || roaming.is_some() {
+        if let Some(dbm) = signal_dbm {
+            let now = self.primary.clock.now();
+            self.primary.link_facts.heard(now, name, dbm);
+        }
+        if is_told {
             self.primary.link_facts.change(name, metered, roaming);
             self.primary.links_came_or_went();
         }

@@ -1,0 +1,135 @@
+//! Several pipes to one helper, with the path manager that the daemons have.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+use std::time::Duration;
+
+use mpbond_sim::link::{LinkChange, LinkConfig, Rate, packet_loss};
+use mpbond_sim::wear::Walk;
+use mpbond_sim::world::{
+    Exchange, Fault, Happening, HelperId, Pace, Route, Scenario, TwoWay, When, World,
+};
+use mpbond_units::{BitRate, Timestamp};
+
+const MIB: u64 = 1 << 20;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn link(name: &str, mbps: f64, delay: Duration) -> TwoWay {
+    let rate = Rate::Constant(BitRate::from_mbps(mbps));
+    TwoWay::symmetric(name, LinkConfig::new(rate).with_delay(delay))
+}
+
+/// A helper with a link of its own, and pipes of these rates in Mbit/s to it.
+fn pipes(hs_mbps: f64, hs_delay: Duration, pipes_mbps: &[f64]) -> Scenario {
+    let mut links = vec![link("hs", hs_mbps, hs_delay)];
+    let mut routes = Vec::new();
+    for (i, mbps) in pipes_mbps.iter().enumerate() {
+        let name = format!("pipe{i}");
+        links.push(link(&name, *mbps, ms(1)));
+        routes.push(Route::through(&name, HelperId(0), i + 1, 0));
+    }
+    Scenario {
+        has_bounds: false,
+        ..Scenario::new(links, routes)
+    }
+}
+
+/// 10 MiB at 16 Mbit/s through a helper with pipes of 20 and 10 Mbit/s, of which the first one has
+/// no carrier for a time; the longest pause since then.
+fn migration(variant: u32) -> Duration {
+    let mut scenario = pipes(100.0, ms(1), &[20.0, 10.0]).varied(variant);
+    for (place, route) in scenario.routes.iter_mut().enumerate() {
+        route.place = Some(place);
+    }
+    let mut exchange = Exchange::download(When::At(ms(2_000)), 10 * MIB);
+    exchange.origin.pace = Some(Pace {
+        bytes: 20_000,
+        every: ms(10),
+    });
+    scenario.keeps_log = true;
+    let lost = ms(1_000 + 17 * u64::from(variant));
+    let length = ms(900 + 13 * u64::from(variant));
+    let mut fault = |after, what| {
+        scenario.faults.push(Fault {
+            when: When::AfterStart(0, after),
+            what,
+        });
+    };
+    let pipe = |change: LinkChange| Happening::Link {
+        link: 1,
+        up: Some(change.clone()),
+        down: Some(change),
+    };
+    fault(lost, pipe(LinkChange::down()));
+    fault(lost, Happening::Unplug { route: 0, length });
+    fault(lost + length, pipe(LinkChange::up()));
+    let outcome = World::new(scenario.with_exchange(exchange)).run();
+    let outcome = outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    let download = &outcome.exchanges[0];
+    let times = download.arrivals.windows(2).filter(|pair| pair[1].0 > lost);
+    times.map(|pair| pair[1].0 - pair[0].0).max().unwrap()
+}
+
+/// Over a link of 25 ms behind the helper it may be longer: TCP repairs the losses of its start on
+/// the second pipe meanwhile.
+#[test]
+fn a_download_pauses_for_at_most_200_ms_when_its_pipe_is_lost_and_comes_back() {
+    let pauses: Vec<_> = (0..20).map(migration).collect();
+    assert!(pauses.iter().all(|pause| *pause <= ms(200)), "{pauses:?}");
+}
+
+/// Bluetooth's rate in Mbit/s while it is Active, and that of WiFi (ADR 0023).
+const BLUETOOTH_MBPS: f64 = 1.267;
+const WIFI_MBPS: f64 = 10.0;
+
+/// 3 KB each 160 ms through a phone, to which a watch has Bluetooth and WiFi, while it walks away
+/// at 1.2 m/s: the longest pause, and whether the primary sees the signal. Bluetooth carries less
+/// the weaker its signal is, and nothing from -90 dBm on.
+fn walk(seed: u64, sees: bool) -> Duration {
+    let mut scenario = pipes(100.0, ms(25), &[BLUETOOTH_MBPS, WIFI_MBPS]);
+    scenario.seed = seed;
+    let walk = Walk {
+        from: Timestamp::from_millis(3_000),
+        speed: 1.2,
+    };
+    for (place, route) in scenario.routes.iter_mut().enumerate() {
+        route.place = Some(place);
+        route.walk = Some(walk).filter(|_| sees && place == 0);
+    }
+    for step in 0..40 {
+        let after = ms(3_000 + 500 * step);
+        let carried = 1.0 - packet_loss(walk.dbm(Timestamp::ZERO + after));
+        let change = match carried > 0.0 {
+            true => LinkChange::rate(Rate::Constant(BitRate::from_mbps(BLUETOOTH_MBPS * carried))),
+            false => LinkChange::down(),
+        };
+        scenario.faults.push(Fault {
+            when: When::At(after),
+            what: Happening::Link {
+                link: 1,
+                up: Some(change.clone()),
+                down: Some(change),
+            },
+        });
+    }
+    let mut exchange = Exchange::download(When::At(ms(1_000)), 3_000 * 150);
+    exchange.origin.pace = Some(Pace {
+        bytes: 3_000,
+        every: ms(160),
+    });
+    let outcome = World::new(scenario.with_exchange(exchange)).run();
+    let outcome = outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    outcome.exchanges[0].longest_stall
+}
+
+#[test]
+fn a_watch_that_walks_out_of_range_pauses_for_less_than_300_ms_as_it_sees_the_signal() {
+    for seed in 1..=10 {
+        // 160 ms are the interval of the chunks.
+        assert!(walk(seed, true) < ms(300));
+        assert!(walk(seed, false) > ms(400));
+    }
+}
