@@ -42,6 +42,9 @@ pub struct Link {
     /// Of a pipe: its place, the cheapest one first, among those to the same helper of which the
     /// best one is used (ADR 0040). `None`: it is used whatever the others do.
     pub place: Option<usize>,
+    /// Applications choose among the pipes with a place, by rules: none is tried because the used
+    /// one is too slow.
+    pub by_app: bool,
 }
 
 impl Link {
@@ -53,6 +56,7 @@ impl Link {
             backup: false,
             number: None,
             place: None,
+            by_app: false,
         }
     }
 

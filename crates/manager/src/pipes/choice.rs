@@ -71,6 +71,8 @@ struct Draining {
 pub(super) struct Choice {
     /// In their order by cost.
     pipes: Vec<Known>,
+    /// None is tried because the used one is too slow.
+    by_app: bool,
     used: LinkId,
     why: Why,
     since: Timestamp,
@@ -88,6 +90,7 @@ impl Default for Choice {
     fn default() -> Self {
         Self {
             pipes: Vec::new(),
+            by_app: false,
             used: LinkId(usize::MAX),
             why: Why::First,
             since: Timestamp::ZERO,
@@ -104,7 +107,8 @@ impl Default for Choice {
 }
 
 impl Choice {
-    pub(super) fn add(&mut self, link: LinkId, place: usize) {
+    pub(super) fn add(&mut self, link: LinkId, place: usize, by_app: bool) {
+        self.by_app = by_app;
         self.pipes.push(Known::new(link, place));
         self.pipes.sort_by_key(Known::order);
         // Nothing has been carried yet.
@@ -332,9 +336,8 @@ impl Choice {
     /// Tries another pipe while bytes wait for the used one, and takes a cheaper one that suffices.
     fn look_at_rates(&mut self, now: Timestamp) {
         let demand = self.demand.rate();
-        let waits = self
-            .get(self.used)
-            .is_some_and(|pipe| pipe.waits(now, demand));
+        let waits = |pipe: &Known| pipe.waits(now, demand);
+        let waits = !self.by_app && self.get(self.used).is_some_and(waits);
         let used = self.used;
         let suffices = |pipe: &&Known| pipe.is_usable() && pipe.suffices(now, demand);
         if waits {

@@ -7,9 +7,9 @@
 //!   suffices is used at once.
 //! - The signal of the used pipe is weak, and that of another one that works is not: the same, and
 //!   what the weak one carries is sent again.
-//! - Bytes have waited for the used pipe for 500 ms: the cheapest other one that may suffice is
-//!   *tried*, that is used beside it for 1 s; of the two, the one that carried more is used from
-//!   then on.
+//! - Bytes have waited for the used pipe for 500 ms, and it is not for applications to choose: the
+//!   cheapest other one that may suffice is *tried*, that is used beside it for 1 s; of the two,
+//!   the one that carried more is used from then on.
 //! - A cheaper one has sufficed for 5 s: that one is used.
 //! - Nothing moves: the cheapest one is used that works and was not too slow lately.
 //!
@@ -56,7 +56,8 @@ impl Pipes {
             && let Some(place) = of.place
             && !of.backup
         {
-            self.0.entry(helper).or_default().add(link, place);
+            let choice = self.0.entry(helper).or_default();
+            choice.add(link, place, of.by_app);
         }
     }
 

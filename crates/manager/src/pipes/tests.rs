@@ -54,6 +54,10 @@ struct World {
 
 impl World {
     fn new(rates: &[f64], source: f64) -> Self {
+        Self::with(rates, source, false)
+    }
+
+    fn with(rates: &[f64], source: f64, by_app: bool) -> Self {
         let mut world = Self {
             choice: Choice::default(),
             now: Timestamp::from_millis(0),
@@ -69,7 +73,7 @@ impl World {
             asked: 0,
         };
         for (i, rate) in rates.iter().enumerate() {
-            world.choice.add(LinkId(i), i);
+            world.choice.add(LinkId(i), i, by_app);
             world.pipes.push(Pipe {
                 rate: mbps(*rate),
                 works: true,
@@ -366,9 +370,9 @@ fn while_nothing_moves_the_cheapest_one_that_works_is_used_at_once() {
 #[test]
 fn pipes_come_and_go() {
     let mut choice = Choice::default();
-    choice.add(LinkId(3), 1);
+    choice.add(LinkId(3), 1, false);
     assert!(!choice.is_needed());
-    choice.add(LinkId(7), 0);
+    choice.add(LinkId(7), 0, false);
     assert!(choice.is_needed());
     assert_eq!(choice.of(LinkId(7)).unwrap().state, PipeUse::Used);
     assert!(choice.remove(LinkId(7)));
@@ -477,4 +481,19 @@ fn a_weak_signal_of_all_pipes_changes_nothing() {
     world.pipes[0].signal = None;
     world.run(seconds(60));
     assert_eq!(world.chosen, []);
+}
+
+/// Rules of applications name the faster one; what waits for the first one is no reason.
+#[test]
+fn where_applications_choose_only_a_failure_brings_the_next_one() {
+    let mut world = World::with(&[1.0, 20.0], 5.0, true);
+    world.run(seconds(60));
+    assert_eq!((world.used(), world.tried), (FIRST, 0));
+    world.pipes[0].works = false;
+    world.run(seconds(2));
+    assert_eq!(world.chosen.last().unwrap().1, SECOND);
+    // The first one works again: it is returned to, however slow.
+    (world.pipes[0].works, world.pipes[0].joined) = (true, true);
+    world.run(seconds(6));
+    assert_eq!((world.used(), world.tried), (FIRST, 0));
 }

@@ -141,6 +141,8 @@ pub struct HelperRef {
     pub place: Option<usize>,
     /// Whether its relays may run over Ethernet frames in place of TCP.
     pub ethernet_frames: bool,
+    /// Rules choose among the pipes with a place: none is tried because the used one is too slow.
+    pub by_app: bool,
 }
 
 /// Address of a helper.

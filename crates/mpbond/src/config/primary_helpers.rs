@@ -42,6 +42,7 @@ enum Pipes {
     #[default]
     All,
     Best,
+    App,
 }
 
 #[derive(Deserialize)]
@@ -164,7 +165,10 @@ fn pipes_of(
             "missing: run `mpbond id` on the helper and write what it prints",
         ));
     };
-    let place = |number| (helper.pipes == Pipes::Best).then_some(number);
+    let place = |pipe: &mut HelperRef, number| {
+        pipe.place = (helper.pipes != Pipes::All).then_some(number);
+        pipe.by_app = helper.pipes == Pipes::App;
+    };
     if helper.pipe.is_empty() {
         let pipe = PipeFile {
             name: helper.name,
@@ -180,7 +184,7 @@ fn pipes_of(
             id,
         };
         let mut described = section.pipe(pipe, span, None, names)?;
-        described.pipe.place = place(1);
+        place(&mut described.pipe, 1);
         return Ok(vec![described]);
     }
     if let Some((key, span)) = helper.key_of_a_pipe() {
@@ -201,7 +205,7 @@ fn pipes_of(
         let span = pipe.span();
         let name = name.as_deref().map(|name| numbered(name, number));
         let mut described = section.pipe(pipe.into_inner(), span, name, names)?;
-        described.pipe.place = place(number);
+        place(&mut described.pipe, number);
         Ok(described)
     });
     described.collect()
@@ -282,6 +286,7 @@ impl Section<'_> {
             backup: pipe.backup.is_some_and(Spanned::into_inner),
             place: None,
             ethernet_frames: pipe.ethernet_frames.is_some_and(Spanned::into_inner),
+            by_app: false,
         };
         Ok(Described {
             pipe,

@@ -420,6 +420,10 @@ fn a_pipe_is_described_in_the_section_of_its_helper_or_in_its_own() {
     let best = load(&format!("pipes = \"best\"\n[[helper.pipe]]\n{keys}{more}"));
     let places: Vec<_> = best.iter().map(|pipe| pipe.place).collect();
     assert_eq!(places, [Some(1), Some(2)]);
+    let app = load(&format!("pipes = \"app\"\n[[helper.pipe]]\n{keys}{more}"));
+    let app = app.iter().map(|pipe| (pipe.place, pipe.by_app));
+    let expected = [(Some(1), true), (Some(2), true)];
+    assert!(app.eq(expected) && best.iter().all(|pipe| !pipe.by_app));
     // The form of before for several links to one device.
     let section = format!("[[helper]]\nid = \"ID\"\n{}", keys.replace("wlan0", "usb0"));
     let sections = load(&(keys.to_owned() + &section));

@@ -171,6 +171,7 @@ impl Links {
                     backup: pipe.backup,
                     number,
                     place: pipe.place,
+                    by_app: pipe.by_app,
                     ..Link::pipe(&pipe.name, helper)
                 }
             }
@@ -193,6 +194,7 @@ mod tests {
             backup: false,
             place: None,
             ethernet_frames: false,
+            by_app: false,
         }
     }
 

@@ -135,6 +135,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 backup: false,
                 place: None,
                 ethernet_frames: false,
+                by_app: false,
             }
         })
         .collect();

@@ -101,12 +101,14 @@ pub(super) const HELPER: FileSection = FileSection {
         ETHERNET_FRAMES,
         FileKey {
             name: "pipes",
-            values: "\"all\" or \"best\"",
+            values: "\"all\", \"best\" or \"app\"",
             default: KeyDefault::Value("\"all\""),
             meaning: "Use of several pipes. `all`: at the same time; rules of the policy may name \
                       the paths of a connection. `best`: one of them, and the others stand by, \
                       joined; the cheapest comes first in the file. Another one is used when \
-                      it does not work, or while it is too slow. Pipes with `backup` are left out.",
+                      it does not work, while its signal is weak, or while it is too slow. `app`: \
+                      the same, except that a slow one is kept: rules name the paths of \
+                      applications that need another one. Pipes with `backup` are left out.",
         },
     ],
 };
@@ -116,7 +118,7 @@ pub(super) const PIPE: FileSection = FileSection {
     about: "One of several pipes to the helper whose `[[helper]]` section is above, such as one \
             over WiFi and one over USB; one section for each, at most 4 to a device. They share \
             the helper's link to the Internet. All without `backup` are in use at the same time, \
-            unless `pipes = \"best\"`.",
+            unless `pipes` is `best` or `app`.",
     keys: &[
         FileKey {
             name: "name",
