@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use mpbond::status::{ChoiceStatus, LinkStatus};
-use mpbond_testing::namespaces::{is_called_for, play};
+use mpbond_testing::namespaces::{is_called_for, play, sh};
 use mpbond_testing::{has_nft, is_within};
 
 use crate::apart::Apart;
@@ -50,6 +50,13 @@ fn a_slow_pipe_is_left() {
 fn a_pipe_with_a_weak_signal_is_left_and_returned_to() {
     if has_nft() {
         play("-Urnm", "pipe_choice::weak");
+    }
+}
+
+#[test]
+fn two_pipes_bring_together_what_the_link_behind_them_does() {
+    if has_nft() {
+        play("-Urnm", "pipe_choice::together");
     }
 }
 
@@ -122,6 +129,15 @@ impl Pair {
         self.apart.helper_runs(&format!(
             "tc qdisc replace dev {interface} root tbf rate {rate} burst 16kb latency 100ms"
         ));
+    }
+
+    /// All pipes are used at the same time from now on.
+    fn use_all(&self) {
+        let config = read(self.bond(), "primary").replace("\"best\"", "\"all\"");
+        write(self.bond(), "primary", &config);
+        mpbond::status_socket::reload(&self.bond().file("primary.sock")).unwrap();
+        until("both are used", || self.subflows() == ["up", "up"]);
+        assert!(self.links().iter().all(|link| link.choice.is_none()));
     }
 
     fn links(&self) -> Vec<LinkStatus> {
@@ -334,6 +350,29 @@ fn weak() {
 
 #[test]
 #[ignore = "a role: see mpbond_testing::namespaces"]
+fn together() {
+    if !is_called_for() {
+        return;
+    }
+    let pair = Pair::start();
+    pair.use_all();
+    // The helper's own link is slower than either pipe.
+    sh("tc qdisc replace dev hs0 root tbf rate 8mbit burst 16kb latency 100ms");
+    let (before, begin) = (pair.carried(), Instant::now());
+    Timed::start(pair.bond(), origin()).pause_after(begin);
+    let took = begin.elapsed().as_secs_f64();
+    let after = pair.carried();
+    let [wifi, cable] = [0, 1].map(|link| after[link] - before[link]);
+    eprintln!("{took:.1} s, {wifi} and {cable} bytes");
+    // 10.5 s, and headers.
+    assert!(took < 16.0, "{took} s");
+    let sent = (wifi + cable) as f64 / SIZE as f64;
+    assert!(sent < 1.15, "{sent} times the bytes, with headers");
+    assert!(wifi.min(cable) > 500_000, "both carry: {wifi}, {cable}");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
 fn slow() {
     if !is_called_for() {
         return;
@@ -363,10 +402,6 @@ fn slow() {
     // Both are used after a reload, which a download survives.
     let running = Timed::start(pair.bond(), origin());
     pair.brings(1, 1_000_000);
-    let config = read(pair.bond(), "primary").replace("\"best\"", "\"all\"");
-    write(pair.bond(), "primary", &config);
-    mpbond::status_socket::reload(&pair.bond().file("primary.sock")).unwrap();
-    until("both are used", || pair.subflows() == ["up", "up"]);
-    assert!(pair.links().iter().all(|link| link.choice.is_none()));
+    pair.use_all();
     running.pause_after(slow);
 }
