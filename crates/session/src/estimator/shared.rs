@@ -37,7 +37,8 @@ impl Shared {
         (own.bytes as f64 + others) / whole.max(1.0)
     }
 
-    /// What the others still have on the link, and its rate, of which this subflow has had so much.
+    /// What the others still have on the link, and its rate, for a limit of this subflow, which has
+    /// had so much of it: rates add up to more than the link has, since each has been alone on it.
     pub(super) fn beside(&self, now: Timestamp, own_rate: f64) -> (u64, f64) {
         (self.bytes(now) as u64, own_rate.max(self.others.rate))
     }
