@@ -9,7 +9,11 @@ use crate::subflow::Subflow;
 /// Helpers to which there are several pipes. An express carries little and passes what others have
 /// at the helper: it does not count.
 #[derive(Debug, Default)]
-pub(super) struct SharedLinks(Vec<HelperId>);
+pub(super) struct SharedLinks {
+    helpers: Vec<HelperId>,
+    /// What each subflow has on the link that is looked at; kept, since this runs for each record.
+    loads: Vec<Option<Load>>,
+}
 
 fn is_of(helper: HelperId, s: &Subflow) -> bool {
     s.helper == Some(helper) && !s.is_express()
@@ -18,11 +22,11 @@ fn is_of(helper: HelperId, s: &Subflow) -> bool {
 impl SharedLinks {
     /// Other subflows than before.
     pub(super) fn changed(&mut self, subflows: &mut [Subflow]) {
-        self.0.clear();
+        self.helpers.clear();
         for helper in subflows.iter().filter_map(|s| s.helper) {
             let all = subflows.iter().filter(|s| is_of(helper, s));
-            if all.count() > 1 && !self.0.contains(&helper) {
-                self.0.push(helper);
+            if all.count() > 1 && !self.helpers.contains(&helper) {
+                self.helpers.push(helper);
             }
         }
         for s in subflows {
@@ -31,18 +35,23 @@ impl SharedLinks {
     }
 
     /// Tells the subflows of each what the others have. `is_near`: the links are their near hops.
-    pub(super) fn update(&self, now: Timestamp, is_near: bool, subflows: &mut [Subflow]) {
-        for helper in &self.0 {
+    pub(super) fn update(&mut self, now: Timestamp, is_near: bool, subflows: &mut [Subflow]) {
+        for helper in &self.helpers {
             // What a failed one owes is not on its way.
             let load = |s: &Subflow| {
                 let counts = is_of(*helper, s) && !s.has_failed();
                 let load = counts.then(|| s.estimator.load(now, is_near, s.tx.octets, s.tx.acked));
                 load.filter(|load| load.bytes > 0)
             };
-            let all: Vec<_> = subflows.iter().map(load).collect();
+            self.loads.clear();
+            self.loads.extend(subflows.iter().map(load));
             for (i, s) in subflows.iter_mut().enumerate() {
                 if is_of(*helper, s) {
-                    let others = all.iter().enumerate().filter(|(other, _)| *other != i);
+                    let others = self
+                        .loads
+                        .iter()
+                        .enumerate()
+                        .filter(|(other, _)| *other != i);
                     let others = others.filter_map(|(_, load)| *load);
                     let sum = |a: Load, b: Load| Load {
                         bytes: a.bytes + b.bytes,
