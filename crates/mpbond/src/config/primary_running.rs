@@ -43,6 +43,8 @@ impl PrimaryConfig {
             source: None,
             backup: false,
             place: None,
+            ethernet_frames: false,
+            by_app: false,
         });
         Ok(true)
     }
