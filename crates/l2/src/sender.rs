@@ -20,9 +20,11 @@ const MAX_SEGMENTS: usize = 1024;
 /// Time-outs in succession, without anything newly acknowledged, after which the peer counts as
 /// unable to receive, although frames of it arrive.
 const MAX_TIMEOUTS: u32 = 8;
-/// Frames over which loss is counted, and the most of them that may be lost: 1 %.
+/// Frames over which loss is counted, and the most of them that may be lost: 1 %. More than that
+/// is a loss of the link if it happens at least at so many times.
 const LOSS_FRAMES: u64 = 2_000;
 const MOST_LOST: u64 = LOSS_FRAMES / 100;
+const LEAST_TIMES_LOST: u64 = 3;
 
 /// Octets of the stream that went out as one frame.
 #[derive(Debug)]
@@ -90,8 +92,12 @@ pub(crate) struct Sender {
     counts: Counts,
     /// The number of frames at which the present span of [`LOSS_FRAMES`] began.
     span_from: u64,
-    /// Frames that were found lost in it.
+    /// Frames that were found lost in it, and the times at which: losses of one window count as one
+    /// time. An outage of a tenth of a second loses a window, and says nothing of what follows.
     lost: u64,
+    times_lost: u64,
+    /// Number of the last frame sent when a loss was found last.
+    lost_until: u64,
     /// Number of the last frame before the MTU shrank: the own interface may have refused those up
     /// to it.
     shrunk_at: u64,
@@ -131,6 +137,8 @@ impl Sender {
             counts: Counts::default(),
             span_from: 0,
             lost: 0,
+            times_lost: 0,
+            lost_until: 0,
             shrunk_at: 0,
             is_lossy: false,
         }
@@ -183,7 +191,7 @@ impl Sender {
         self.timeouts >= MAX_TIMEOUTS
     }
 
-    /// Whether more than 1 % of 2000 frames in succession were lost.
+    /// Whether more than 20 of at most 2000 frames were lost, at three times or more.
     pub(crate) fn is_lossy(&self) -> bool {
         self.is_lossy
     }
@@ -225,8 +233,8 @@ impl Sender {
         self.waits_since = Some(now);
         let mut open = (self.segments.iter_mut()).filter(|s| s.state != State::Arrived);
         if let Some(first) = open.next() {
+            // It counts as lost when others arrive without it, not while the peer may be slow.
             first.state = State::Lost;
-            self.lost += 1;
             self.lost_from = Some(first.start);
             self.tried = Some((first.end, self.number));
         }
@@ -310,24 +318,33 @@ impl Sender {
         let tried = self.tried.take().filter(|(end, _)| *end == header.acked);
         let lost = self.arrived.saturating_sub(REORDERED_FRAMES);
         let lost = lost.max(tried.map_or(0, |(_, number)| number));
-        self.lost += self.lose(|segment| segment.number <= lost);
+        let (count, last) = self.lose(|segment| segment.number <= lost);
+        self.lost += count;
+        if last > self.lost_until {
+            self.times_lost += 1;
+            self.lost_until = self.number;
+        }
+        self.is_lossy |= self.lost > MOST_LOST && self.times_lost >= LEAST_TIMES_LOST;
         self.timeouts = 0;
         self.waits_since = self.has_segments().then_some(now);
     }
 
-    /// Marks those of the frames under way to be sent again; returns the number of those that the
-    /// link has lost.
-    fn lose(&mut self, which: impl Fn(&Segment) -> bool) -> u64 {
-        let mut count = 0;
+    /// Marks those of the frames under way to be sent again; returns how many of them the link has
+    /// lost, and the number of the last one.
+    fn lose(&mut self, which: impl Fn(&Segment) -> bool) -> (u64, u64) {
+        let (mut count, mut last) = (0, 0);
         for segment in &mut self.segments {
             if segment.state == State::UnderWay && which(segment) {
                 segment.state = State::Lost;
-                count += u64::from(segment.number > self.shrunk_at);
+                if segment.number > self.shrunk_at {
+                    count += 1;
+                    last = last.max(segment.number);
+                }
                 let from = self.lost_from.unwrap_or(segment.start);
                 self.lost_from = Some(from.min(segment.start));
             }
         }
-        count
+        (count, last)
     }
 
     /// The next frame to be sent, with at most `max_payload` octets; `None` when there is nothing
@@ -337,17 +354,12 @@ impl Sender {
             .repeat(now, max_payload)
             .or_else(|| self.fresh(now, max_payload))?;
         self.counts.frames += 1;
-        self.look_at_loss();
+        if self.counts.frames - self.span_from >= LOSS_FRAMES {
+            self.span_from = self.counts.frames;
+            (self.lost, self.times_lost) = (0, 0);
+        }
         self.waits_since.get_or_insert(now);
         Some(next)
-    }
-
-    fn look_at_loss(&mut self) {
-        if self.counts.frames - self.span_from >= LOSS_FRAMES {
-            self.is_lossy |= self.lost > MOST_LOST;
-            self.span_from = self.counts.frames;
-            self.lost = 0;
-        }
     }
 
     fn repeat(&mut self, now: Timestamp, max_payload: u16) -> Option<Transmission> {

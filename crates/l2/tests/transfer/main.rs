@@ -86,6 +86,25 @@ fn a_loss_above_one_per_cent_ends_a_channel_that_is_told_to_look_at_it() {
     assert_eq!(lossy.failure(1).map(|(error, _)| error), Some(Error::Reset));
 }
 
+/// A link that carries no data for less than the silence after which a channel is given up has lost
+/// one window.
+#[test]
+fn an_outage_is_one_loss() {
+    let mut peers = Peers::new(Plan {
+        bytes: [20_000_000, 0],
+        window_bytes: 1 << 20,
+        ..plan(12)
+    });
+    peers.fail_at_loss();
+    peers.run_until(Duration::from_millis(40));
+    peers.drop_longer_than(100);
+    peers.run_until(Duration::from_millis(200));
+    peers.drop_longer_than(usize::MAX);
+    peers.run();
+    peers.assert_complete();
+    assert!(peers.repeated()[0] > 20, "{:?}", peers.repeated());
+}
+
 /// All frames of a window are sent again, which says nothing of the link.
 #[test]
 fn a_smaller_mtu_of_the_own_interface_is_no_loss() {

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Weak;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use mpbond_net::tls::TlsError;
 use mpbond_session::{CloseCode, SubflowId, driving};
@@ -132,8 +131,7 @@ impl Inner {
         self.account.give_back(crate::memory::SUBFLOW);
         // A reset and not FIN: a helper then discards the bytes that it holds in both directions.
         if io.tls.queued_bytes() > 0 || io.blocked || !io.closing {
-            let tcp = io.tls.tcp().map(socket2::SockRef::from);
-            let _ = tcp.map(|tcp| tcp.set_linger(Some(Duration::ZERO)));
+            io.tls.get_ref().reset_when_dropped();
         }
         if let Some(w) = io.waker.take() {
             self.wake.push(w);

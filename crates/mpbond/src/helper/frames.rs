@@ -18,7 +18,7 @@ use crate::status::EthernetStatus;
 const MAX_CHANNELS: usize = 32;
 pub(super) const MAX_CHANNELS_EACH: usize = 16;
 
-/// Time after a failure for which a primary is refused another channel.
+/// Time after a failure for which a primary is refused another channel on the same interface.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Sockets for channels, and their use.
@@ -28,8 +28,9 @@ pub(super) struct Frames {
     pub(super) quota: Quota<DeviceId>,
     /// Channels by primary and number.
     pub(super) open: RefCell<HashMap<(DeviceId, u32), L2Handle>>,
-    /// The last failure of each primary's channels: as many as are or were trusted.
-    pub(super) failed: RefCell<HashMap<DeviceId, (String, Instant)>>,
+    /// The last failure of each primary's channels on an interface: of as many as are or were
+    /// trusted.
+    pub(super) failed: RefCell<HashMap<(DeviceId, String), (String, Instant)>>,
 }
 
 impl Frames {
@@ -57,10 +58,10 @@ impl Frames {
         })
     }
 
-    /// The reason of a failure of a primary's channels a short time ago.
-    pub(super) fn refusal(&self, primary: DeviceId) -> Option<String> {
+    /// The reason of a failure of a primary's channels on an interface a short time ago.
+    pub(super) fn refusal(&self, primary: DeviceId, interface: &str) -> Option<String> {
         let failed = self.failed.borrow();
-        let (reason, at) = failed.get(&primary)?;
+        let (reason, at) = failed.get(&(primary, interface.to_owned()))?;
         (at.elapsed() < PAUSE).then(|| reason.clone())
     }
 }

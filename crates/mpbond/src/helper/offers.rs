@@ -7,7 +7,7 @@ use mpbond_net::DeviceId;
 use mpbond_net::control::{
     ChannelKey, ControlChannel, Message, RefusalCode, RequestId, read_ticket,
 };
-use mpbond_net::l2::{L2Stream, Mac, PortConfig, Side, failure};
+use mpbond_net::l2::{L2Stream, Mac, Outcome, PortConfig, Side, outcome};
 use mpbond_net::pipe::PipeStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -59,9 +59,6 @@ impl Helper {
             Some(sockets) => sockets.as_ref().map_err(Clone::clone)?,
             None => return Err("`ethernet_frames` is not set there".to_owned()),
         };
-        if let Some(reason) = self.frames.refusal(primary) {
-            return Err(reason);
-        }
         if !offer.mac.is_of_one() {
             return Err(format!("{} is not the address of one interface", offer.mac));
         }
@@ -76,6 +73,9 @@ impl Helper {
         };
         let wire = control.tls().tcp().and_then(near::wire);
         let wire = wire.ok_or("the primary is not on a link of the helper's own")?;
+        if let Some(reason) = self.frames.refusal(primary, &wire.interface) {
+            return Err(reason);
+        }
         let socket = sockets.take(&wire.interface, offer.channel);
         let socket = socket.map_err(|e| e.to_string())?;
         let mac = socket.address();
@@ -91,25 +91,32 @@ impl Helper {
         (self.frames.open.borrow_mut()).insert(channel, stream.handle());
         let (helper, end, events) = (Rc::clone(self), stream.end(), events.clone());
         crate::task::spawn_local(async move {
-            let reason = failure(end).await;
-            drop(share);
+            let outcome = outcome(end).await;
             helper.frames.open.borrow_mut().remove(&channel);
-            if let Some(reason) = reason {
-                helper.channel_failed(primary, reason.clone());
+            if let Outcome::Failed(reason) = outcome {
+                helper.channel_failed(primary, wire.interface, reason.clone());
                 let _ = events.send(Event::ChannelFailed(channel.1, reason));
             }
         });
-        crate::task::spawn_local(Rc::clone(self).receive_frames(primary, stream));
+        let relay = Rc::clone(self).receive_frames(primary, stream);
+        crate::task::spawn_local(async move {
+            relay.await;
+            // The socket is free again.
+            drop(share);
+        });
         Ok(mac)
     }
 
-    fn channel_failed(&self, primary: DeviceId, reason: String) {
+    fn channel_failed(&self, primary: DeviceId, interface: String, reason: String) {
         if let Some(line) = self.line(primary) {
             let (primary, left_out) = (primary.short(), line.left_out);
-            info!(primary, reason, left_out, "Ethernet frames failed");
+            info!(
+                primary,
+                interface, reason, left_out, "Ethernet frames failed"
+            );
         }
         let mut failed = self.frames.failed.borrow_mut();
-        failed.insert(primary, (reason, Instant::now()));
+        failed.insert((primary, interface), (reason, Instant::now()));
     }
 
     /// The primary's end of a channel has failed.

@@ -1,12 +1,13 @@
 //! Offers of channels over Ethernet frames to helpers, on which relays are opened in place of TCP.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use mpbond_manager::LinkId;
 use mpbond_net::control::{ChannelKey, Message, RequestId};
-use mpbond_net::l2::{L2Stream, PortConfig, Side, failure};
+use mpbond_net::l2::{L2Handle, L2Stream, Outcome, PortConfig, Side, outcome};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
@@ -16,6 +17,25 @@ use crate::random;
 
 /// Time for a helper's answer to an offer. One that does not know the message answers nothing.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// An offer on its way. Whatever ends it before the channel carries a relay, the helper is told, so
+/// that it does not wait for the ticket.
+struct Offer<'a> {
+    primary: &'a Primary,
+    link: LinkId,
+    /// Number of the channel, once it is offered and until it is open.
+    channel: Cell<Option<u32>>,
+}
+
+impl Drop for Offer<'_> {
+    fn drop(&mut self) {
+        if let Some(channel) = self.channel.take() {
+            self.primary.frames.given_up(self.link, channel);
+            let reason = "the primary has given it up".to_owned();
+            self.primary.tell_closed(self.link, channel, reason);
+        }
+    }
+}
 
 impl Primary {
     /// A channel to a helper on which a relay is opened; `None` where TCP is to be used.
@@ -27,25 +47,39 @@ impl Primary {
         if !helper.ethernet_frames || self.frames.pauses(link) {
             return None;
         }
-        match self.open_channel(link).await {
+        let offer = Offer {
+            primary: self,
+            link,
+            channel: Cell::new(None),
+        };
+        match self.open_channel(link, &offer).await {
             Ok((channel, stream)) => {
+                offer.channel.take();
                 debug!(pipe = helper.name, "a channel over Ethernet frames is open");
                 self.frames.opened(link, channel, stream.handle());
                 let (end, primary) = (stream.end(), Rc::clone(self));
                 crate::task::spawn_local(async move {
-                    match failure(end).await {
-                        Some(reason) => {
-                            primary.frames_failed(link, &reason);
+                    match outcome(end).await {
+                        Outcome::Failed(reason) => {
+                            primary.channel_failed(link, channel, &reason);
                             primary.tell_closed(link, channel, reason);
                         }
-                        None => primary.frames.went_well(link),
+                        Outcome::GivenUp => primary.frames.given_up(link, channel),
+                        Outcome::Complete => primary.frames.complete(link, channel),
                     }
-                    primary.frames.ended(link, channel);
                 });
                 Some(stream)
             }
             Err(e) => {
-                self.frames_failed(link, &format!("{e:#}"));
+                let reason = format!("{e:#}");
+                match offer.channel.get() {
+                    Some(channel) => drop(self.channel_failed(link, channel, &reason)),
+                    None if self.link(link).is_some() => {
+                        let is_news = self.frames.not_offered(link, &reason);
+                        self.note_tcp(link, &reason, is_news);
+                    }
+                    None => {}
+                }
                 None
             }
         }
@@ -53,10 +87,23 @@ impl Primary {
 
     /// The helper's end of a channel has failed.
     pub(super) fn channel_closed(&self, link: LinkId, channel: u32, reason: &str) {
-        // Its RESET may have come before.
-        self.frames_failed(link, reason);
-        if let Some(handle) = self.frames.ended(link, channel) {
+        if let Some(handle) = self.channel_failed(link, channel, reason) {
             handle.reset();
+        }
+    }
+
+    /// A channel has failed; its handle, if it carried a relay. One that is not known is left out:
+    /// both ends may find the same failure.
+    fn channel_failed(&self, link: LinkId, channel: u32, reason: &str) -> Option<L2Handle> {
+        let (handle, is_news) = self.frames.failed(link, channel, reason)?;
+        self.note_tcp(link, reason, is_news);
+        handle
+    }
+
+    fn note_tcp(&self, link: LinkId, reason: &str, is_news: bool) {
+        if is_news {
+            let pipe = self.link_name(link);
+            info!(pipe, reason, "TCP is used in place of Ethernet frames");
         }
     }
 
@@ -67,14 +114,12 @@ impl Primary {
         }
     }
 
-    fn frames_failed(&self, link: LinkId, reason: &str) {
-        if self.link(link).is_some() && self.frames.failed(link, reason) {
-            let pipe = self.link_name(link);
-            info!(pipe, reason, "TCP is used in place of Ethernet frames");
-        }
-    }
-
-    async fn open_channel(&self, link: LinkId) -> anyhow::Result<(u32, L2Stream)> {
+    /// Opens a channel; notes its number in `offer` when the helper is told.
+    async fn open_channel(
+        &self,
+        link: LinkId,
+        offer: &Offer<'_>,
+    ) -> anyhow::Result<(u32, L2Stream)> {
         let sockets = self.frames.sockets()?;
         let wire = {
             let controls = self.controls.borrow();
@@ -89,6 +134,8 @@ impl Primary {
             let mut controls = self.controls.borrow_mut();
             let control = controls.get_mut(&link).context("no control connection")?;
             let (request, answered) = control.offer();
+            self.frames.offered(link, channel);
+            offer.channel.set(Some(channel));
             control.send(Message::L2Offer {
                 request: RequestId(request.0),
                 mac: socket.address(),

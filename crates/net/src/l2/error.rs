@@ -17,6 +17,12 @@ pub enum OpenError {
     /// The capability was missing when the process began.
     #[error("no Ethernet frames without CAP_NET_RAW: pipes use TCP")]
     NoCapability,
+    /// The process may not open such sockets: systemd refuses their family to it.
+    #[error(
+        "no Ethernet frames: this process may open no packet sockets; with systemd, its unit needs \
+         `RestrictAddressFamilies=AF_PACKET`"
+    )]
+    NoFamily,
     /// No socket could be opened when the process began.
     #[error("no Ethernet frames: {0}")]
     NoSockets(io::Error),

@@ -17,4 +17,4 @@ pub use error::OpenError;
 pub use mpbond_l2::Side;
 pub use port::{Next, Port, PortConfig};
 pub use socket::{FrameSocket, FrameSockets, Mac, ParseMacError};
-pub use stream::{ChannelEnd, L2Handle, L2Stream, failure};
+pub use stream::{ChannelEnd, L2Handle, L2Stream, Outcome, outcome};

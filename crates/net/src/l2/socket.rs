@@ -9,6 +9,7 @@ use std::sync::Arc;
 use mpbond_l2::ETHER_TYPE;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{LinkAddr, bind};
+use rustix::io::Errno;
 use rustix::net::{MMsgHdr, RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmmsg};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
@@ -108,14 +109,16 @@ impl FrameSocket {
         // Frames that arrive before the socket is bound may be another interface's or another
         // channel's. They are dropped by their tag.
         socket.attach_filter(&filter(channel))?;
-        // The address has no protocol: that of the socket stays.
-        bind(socket.as_raw_fd(), link).map_err(io::Error::from)?;
-        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-        Ok(Self {
+        // From here on its end takes the filter away.
+        let bound = Self {
             socket,
             interface: interface.to_owned(),
             address: Mac(link.addr().unwrap_or_default()),
-        })
+        };
+        // The address has no protocol: that of the socket stays.
+        bind(bound.socket.as_raw_fd(), link).map_err(io::Error::from)?;
+        bound.socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+        Ok(bound)
     }
 
     /// Name that the interface had when the socket was opened.
@@ -208,6 +211,9 @@ impl FrameSockets {
         let all: io::Result<_> = (0..count).map(|_| open()).collect();
         let all = all.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => OpenError::NoCapability,
+            _ if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
+                OpenError::NoFamily
+            }
             _ => OpenError::NoSockets(error),
         })?;
         Ok(Self { all })
@@ -225,7 +231,7 @@ impl FrameSockets {
         // What an earlier channel has left: frames, and an error of its interface.
         for _ in 0..MAX_OLD_FRAMES {
             match recv(&**socket, &mut [0; 1], RecvFlags::DONTWAIT) {
-                Err(e) if e == rustix::io::Errno::AGAIN => break,
+                Err(e) if e == Errno::AGAIN => break,
                 Ok(_) | Err(_) => {}
             }
         }

@@ -51,13 +51,26 @@ impl L2Handle {
     }
 }
 
-/// How a channel has ended, once it has: with the reason, if it has failed.
-pub type ChannelEnd = watch::Receiver<Option<Result<(), String>>>;
+/// How a channel has ended, once it has.
+pub type ChannelEnd = watch::Receiver<Option<Outcome>>;
 
-/// Waits for the end of a channel; the reason, if it has failed.
-pub async fn failure(mut end: ChannelEnd) -> Option<String> {
-    let end = end.wait_for(Option::is_some).await.ok()?;
-    end.clone()?.err()
+/// The end of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Both ends have everything.
+    Complete,
+    /// An end has given it up, or was left without its peer after that: this says nothing of the
+    /// link.
+    GivenUp,
+    /// The link does not carry it, with the reason.
+    Failed(String),
+}
+
+/// Waits for the end of a channel.
+pub async fn outcome(mut end: ChannelEnd) -> Outcome {
+    let end = end.wait_for(Option::is_some).await;
+    let end = end.ok().and_then(|end| end.clone());
+    end.unwrap_or(Outcome::GivenUp)
 }
 
 struct Shared {
@@ -66,7 +79,7 @@ struct Shared {
     /// The application has done something.
     called: Notify,
     start: Instant,
-    end: watch::Sender<Option<Result<(), String>>>,
+    end: watch::Sender<Option<Outcome>>,
 }
 
 pub(super) struct State {
@@ -137,8 +150,8 @@ impl L2Stream {
         L2Handle(Arc::downgrade(&self.shared))
     }
 
-    /// Ends both directions at once.
-    pub(crate) fn reset(&self) {
+    /// Ends both directions at once: the peer discards what it holds.
+    pub fn reset(&self) {
         self.shared.reset();
     }
 
@@ -344,13 +357,17 @@ impl State {
         }
     }
 
-    /// The reason for which the channel has failed, if it has. One that an application has closed
-    /// has not.
-    fn outcome(&mut self) -> Result<(), String> {
-        self.failed().map_err(|e| e.to_string())?;
+    /// How the channel has ended.
+    fn outcome(&mut self) -> Outcome {
+        let is_dropped = self.dropped_at.is_some();
+        if let Err(e) = self.failed() {
+            return Outcome::Failed(e.to_string());
+        }
         match self.port.channel().error() {
-            None | Some(Error::Closed | Error::Reset) => Ok(()),
-            Some(error) => Err(error.to_string()),
+            None => Outcome::Complete,
+            Some(Error::Closed | Error::Reset) => Outcome::GivenUp,
+            Some(Error::Silent | Error::Stalled) if is_dropped => Outcome::GivenUp,
+            Some(error) => Outcome::Failed(error.to_string()),
         }
     }
 

@@ -15,7 +15,7 @@ use rustix::thread::{CapabilitySet, capabilities, gettid, set_capabilities};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::stream::{LINGER, State, Turn};
-use super::{FrameSocket, FrameSockets, L2Stream, OpenError, Port, PortConfig, failure};
+use super::{FrameSocket, FrameSockets, L2Stream, OpenError, Outcome, Port, PortConfig, outcome};
 use crate::pipe::PipeStream;
 use crate::relay::{Relay, RelayEnd, RelayOptions};
 
@@ -501,7 +501,7 @@ fn role_of_a_relay() {
         let error = primary.read(&mut [0]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
         drop(primary);
-        assert_eq!(failure(end).await, None);
+        assert_eq!(outcome(end).await, Outcome::Complete);
     });
     far.join().unwrap();
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -30,6 +31,17 @@ pub enum PipeStream {
 }
 
 impl PipeStream {
+    /// Has its end discard what was not delivered, at both ends: a reset and not FIN. Over a Unix
+    /// socket the kernel does so by itself.
+    pub fn reset_when_dropped(&self) {
+        match self {
+            // Fails for a connection that is gone.
+            Self::Tcp(tcp) => drop(socket2::SockRef::from(tcp).set_linger(Some(Duration::ZERO))),
+            Self::Unix(_) => {}
+            Self::L2(stream) => stream.reset(),
+        }
+    }
+
     /// The TCP connection; `None` for another kind.
     pub fn tcp(&self) -> Option<&TcpStream> {
         match self {

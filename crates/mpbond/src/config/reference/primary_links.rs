@@ -63,7 +63,8 @@ const ETHERNET_FRAMES: FileKey = FileKey {
     default: KeyDefault::Value("false"),
     meaning: "Whether relays over this pipe use Ethernet frames in place of TCP. It needs the same \
               key at the helper, CAP_NET_RAW at the start of both, and both on one link; otherwise \
-              TCP is used, and `mpbond status` says why. It costs more processor time than TCP on \
+              TCP is used, and `mpbond status` says why. Where no pipe had it at the start of the \
+              process, it is used from the next start on. It costs more processor time than TCP on \
               interfaces with segmentation offload.",
 };
 
