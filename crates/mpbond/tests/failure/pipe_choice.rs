@@ -388,8 +388,10 @@ fn slow() {
     eprintln!("left after {left:?}; longest pause {pause:?}");
     assert!(left < Duration::from_secs(10), "{left:?}");
     assert!(pause < Duration::from_secs(4), "{pause:?}");
+    // What waits in front of 1 Mbit/s may be taken for silence before the other one is tried.
     let why = pair.choice(1).reason;
-    assert_eq!(why, "\"wifi\" was too slow");
+    let reasons = ["too slow", "did not work"];
+    assert!(reasons.iter().any(|reason| why.contains(reason)), "{why}");
     // All bytes of another download take the other one, once the slow one is drained.
     sleep(Duration::from_secs(1));
     let before = pair.carried();

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Whatever is waited for has come by then, or never will.
@@ -14,6 +14,8 @@ pub struct Terminal {
     child: Child,
     keyboard: ChildStdin,
     screen: Arc<Mutex<String>>,
+    /// Reads what it shows, until the end.
+    reader: JoinHandle<()>,
     /// Length of the screen's text when something was typed last.
     typed: usize,
 }
@@ -35,7 +37,7 @@ impl Terminal {
         let mut output = child.stdout.take().unwrap();
         let screen = Arc::new(Mutex::new(String::new()));
         let shown = Arc::clone(&screen);
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut block = [0; 4096];
             let mut bytes = Vec::new();
             while let Ok(octets @ 1..) = output.read(&mut block) {
@@ -47,6 +49,7 @@ impl Terminal {
             child,
             keyboard,
             screen,
+            reader,
             typed: 0,
         }
     }
@@ -76,10 +79,11 @@ impl Terminal {
         self.type_in("\u{3}");
     }
 
-    /// The exit code, if the command has ended.
+    /// The exit code, if the command has ended and all that it has written is on the screen.
     pub fn ended(&mut self) -> Option<i32> {
         let status = self.child.try_wait().unwrap()?;
-        Some(status.code().unwrap_or(-1))
+        let code = status.code().unwrap_or(-1);
+        self.reader.is_finished().then_some(code)
     }
 
     /// Waits for the end; returns the exit code.
