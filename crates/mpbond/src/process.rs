@@ -9,8 +9,8 @@ use tracing::info;
 use crate::sandbox::Plan;
 use crate::status::SandboxStatus;
 
-/// Reason to stop.
-const FAILURE: &str = "failure of another role";
+/// Reason to stop that is no order of a person.
+pub(crate) const FAILURE: &str = "failure of another role";
 
 /// What the daemons of a process have in common; each has a copy.
 #[derive(Clone, Debug)]
@@ -27,9 +27,11 @@ struct Shared {
 struct State {
     /// Privileges that the daemons need which are set up.
     plan: Plan,
-    /// Daemons that are set up, that have given up what none of them needs, and that are ready.
+    /// Daemons that are set up, that have given up what none of them needs, that can serve, and
+    /// that do.
     set_up: usize,
     confined: usize,
+    prepared: usize,
     ready: usize,
     /// A daemon has ended with an error, so that the others stop.
     failed: bool,
@@ -114,6 +116,16 @@ impl Process {
         state.send_modify(|state| state.confined += 1);
         self.all(|state| state.confined).await?;
         Ok(entered)
+    }
+
+    /// This daemon can serve: waits until all can. Then they take over from a process before, if
+    /// there is one: none of them before all can.
+    ///
+    /// # Errors
+    /// Another daemon has failed.
+    pub(crate) async fn prepared(&self) -> Result<(), Stopped> {
+        self.0.state.send_modify(|state| state.prepared += 1);
+        self.all(|state| state.prepared).await
     }
 
     async fn all(&self, count: fn(&State) -> usize) -> Result<(), Stopped> {
@@ -224,6 +236,10 @@ mod tests {
         };
         let (waited, ()) = tokio::join!(process.confine(None), fails);
         assert!(waited.is_err(), "it would wait for ever");
+        assert!(
+            process.prepared().await.is_err(),
+            "it would take over alone"
+        );
     }
 
     #[tokio::test]

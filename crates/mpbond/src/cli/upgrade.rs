@@ -8,7 +8,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mpbond::config::{ConfigError, DeviceConfig, ProxyConfig, Role, config_file, device_file};
+use mpbond::config::{
+    ConfigError, DeviceConfig, ProxyConfig, Role, config_file, device_file, has_section,
+    status_sockets,
+};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 
@@ -89,6 +92,9 @@ impl UpgradeArgs {
             })?;
             before.get_or_insert(old);
         }
+        if let Some(old) = &before {
+            self.check_roles(old.process).map_err(Failure::input)?;
+        }
         let mut new = self.start()?;
         let deadline = Instant::now() + READY_WITHIN;
         loop {
@@ -143,6 +149,35 @@ impl UpgradeArgs {
             Role::Proxy if none => ProxyConfig::default().status_socket,
             _ => socket_of(role, &file)?,
         }])
+    }
+
+    /// Refuses to take over some of the roles of a process: the others would go on.
+    fn check_roles(&self, process: u32) -> Result<(), String> {
+        let file = self.config.clone().unwrap_or_else(device_file);
+        let is_taken = |role: Role| match self.role.role() {
+            Some(own) => own == role,
+            None => has_section(role, &file),
+        };
+        let others = [Role::Primary, Role::Helper, Role::Proxy].into_iter();
+        for role in others.filter(|role| !is_taken(*role)) {
+            // Where it was before the section was removed is not known.
+            let written = has_section(role, &file).then(|| socket_of(role, &file).ok());
+            let sockets = status_sockets(role).into_iter();
+            let mut sockets = sockets.chain(written.flatten());
+            if sockets.any(|socket| ask(&socket).is_ok_and(|status| status.process == process)) {
+                return Err(match self.role.role() {
+                    Some(_) => format!(
+                        "process {process} has the role {role}, too: `mpbond upgrade up` takes over all"
+                    ),
+                    None => format!(
+                        "process {process} has the role {role}, for which {} has no section: restart \
+                         it, since an upgrade would leave that role running",
+                        file.display()
+                    ),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The command that starts it.

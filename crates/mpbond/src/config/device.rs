@@ -38,6 +38,15 @@ impl DeviceConfig {
             let problem = "no section [primary], [helper] or [proxy]: this device has no role";
             return Err(ConfigError::about_file(path, problem));
         }
+        let intercepts = config
+            .primary
+            .as_ref()
+            .is_some_and(|p| p.transparent.is_some());
+        if intercepts && config.proxy.is_some() {
+            let problem = "[primary.transparent] beside [proxy]: what the proxy opens for others \
+                           would be intercepted";
+            return Err(ConfigError::about_file(path, problem));
+        }
         Ok(config)
     }
 
@@ -88,6 +97,16 @@ mod tests {
     }
 
     #[test]
+    fn whom_a_device_trusts_stands_in_two_sections() {
+        let other = mpbond_net::DeviceId::from_bytes([9; 32]);
+        let proxy = format!("[proxy]\ntrust = [\"{other}\", \"ID\"]\n");
+        let (folder, file) = written(&format!("{DEVICE}{proxy}"));
+        let own = mpbond_net::DeviceId::from_bytes([7; 32]);
+        let expected = (folder.path().join("key.pem"), vec![own, other]);
+        assert_eq!(identity_and_trust(&file).unwrap(), expected);
+    }
+
+    #[test]
     fn the_example_is_right() {
         let example = super::super::example::DEVICE;
         let (_folder, file) = written(
@@ -124,6 +143,10 @@ mod tests {
             (
                 without("[[primary.path]]\ninterface = \"wwan0\"\n"),
                 ": primary.path: missing",
+            ),
+            (
+                more("[primary.transparent]\n[proxy]"),
+                "[primary.transparent] beside [proxy]",
             ),
             (
                 "sandbox = true\n".to_owned(),

@@ -82,18 +82,28 @@ pub fn identity_and_trust(
         trust: Option<value::OneOrMore<mpbond_net::DeviceId>>,
     }
     let source = Source::read(path)?;
-    // Of a device's file that of the role which has a list of devices.
-    let role = [Role::Helper, Role::Proxy].into_iter();
-    let role = role.map(Role::name).find(|role| source.has_table(role));
-    let source = match role {
-        Some(role) if source.check_sections().is_ok() => source.of_role(role)?,
-        _ => source.whole(),
-    };
-    let keys: Keys = source.parse()?;
-    Ok((
-        identity_of(&source, keys.identity),
-        keys.trust.map_or_else(Vec::new, |list| list.0),
-    ))
+    // Of a device's file both sections that have a list of devices.
+    let roles = [Role::Helper, Role::Proxy].map(Role::name).into_iter();
+    let mut sections = Vec::new();
+    if source.check_sections().is_ok() {
+        for role in roles.filter(|role| source.has_table(role)) {
+            sections.push(source.of_role(role)?);
+        }
+    }
+    if sections.is_empty() {
+        sections.push(source.whole());
+    }
+    let (mut found, mut trusted) = (None, Vec::new());
+    for section in &sections {
+        let keys: Keys = section.parse()?;
+        found.get_or_insert_with(|| identity_of(section, keys.identity));
+        for id in keys.trust.map_or_else(Vec::new, |list| list.0) {
+            if !trusted.contains(&id) {
+                trusted.push(id);
+            }
+        }
+    }
+    Ok((found.unwrap_or_else(identity), trusted))
 }
 
 #[cfg(test)]

@@ -75,11 +75,12 @@ pub fn identity() -> PathBuf {
 }
 
 /// The configuration file of a role: its own, or that of the device where only this one is there
-/// and has a section for the role.
+/// and has a section for the role, or cannot be read: who reads it then says why.
 pub fn config_file(role: Role) -> PathBuf {
     let own = config_folder().join(format!("{role}.toml"));
     let device = device_file();
-    match !own.exists() && has_section(role, &device) {
+    let is_of_device = || device.exists() && may_have_section(role, &device);
+    match !own.exists() && is_of_device() {
         true => device,
         false => own,
     }
@@ -93,6 +94,10 @@ pub fn device_file() -> PathBuf {
 /// Whether this is the file of a device, with a section for the role.
 pub fn has_section(role: Role, file: &Path) -> bool {
     Source::read(file).is_ok_and(|source| source.has_table(role.name()))
+}
+
+fn may_have_section(role: Role, file: &Path) -> bool {
+    Source::read(file).map_or(true, |source| source.has_table(role.name()))
 }
 
 fn system_socket(role: Role) -> PathBuf {

@@ -24,8 +24,15 @@ impl PrimaryConfig {
         else {
             return Err("a primary has one proxy: another one needs a restart".to_owned());
         };
-        if self.helpers.iter().any(|helper| helper.id == *id) {
-            return Ok(false);
+        let at = HelperAddress::At(PipeAddress::Tcp(*address));
+        let mut known = self.helpers.iter().filter(|h| h.id == *id).peekable();
+        if let Some(first) = known.peek() {
+            let before = &first.address;
+            let problem = format!(
+                "this device is a helper already, at {before}: change its address to {at} in the file"
+            );
+            let is_known = known.any(|helper| helper.address == at);
+            return is_known.then_some(false).ok_or(problem);
         }
         if self.paths.len() + self.helpers.len() >= MAX_LINKS {
             return Err(format!("at most {MAX_LINKS} paths and pipes to helpers"));
@@ -37,7 +44,7 @@ impl PrimaryConfig {
         let mut names = (1..).map(|number| numbered(name, number));
         self.helpers.push(HelperRef {
             name: names.find(|name| !is_taken(name)).unwrap_or_default(),
-            address: HelperAddress::At(PipeAddress::Tcp(*address)),
+            address: at,
             id: *id,
             interface: interface.clone(),
             source: None,

@@ -160,6 +160,7 @@ async fn serve(
     let moved = Rc::clone(&helper);
     crate::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
     helper.read_battery().await;
+    process.prepared().await?;
     own.ready().await?;
     if process.ready() {
         notify.ready();

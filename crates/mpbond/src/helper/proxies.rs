@@ -42,11 +42,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new(config: &HelperConfig) -> Rc<Self> {
+    /// `mark`: that of own connections on a device that intercepts connections.
+    pub(super) fn new(config: &HelperConfig, mark: Option<u32>) -> Rc<Self> {
         let (source, interface) = (config.uplink.source, config.uplink.interface.clone());
-        let routed = resolver(&[], None, None, None);
+        let routed = resolver(&[], mark, None, None);
         let bound = (source.is_some() || interface.is_some())
-            .then(|| resolver(&[], None, source, interface));
+            .then(|| resolver(&[], mark, source, interface));
         Rc::new(Self {
             resolvers: std::iter::once(routed).chain(bound).collect(),
             found: RefCell::default(),
@@ -150,7 +151,7 @@ impl Names {
 
 /// The addresses of a helper's proxies now. Runs on this thread's `LocalSet`.
 pub async fn proxy_addresses(config: &HelperConfig) -> FreshAddresses {
-    let names = Names::new(config);
+    let names = Names::new(config, None);
     let mut fresh = FreshAddresses::default();
     for entry in &config.proxies {
         match entry {
@@ -203,7 +204,7 @@ mod tests {
             HelperConfig::load(&file).unwrap()
         };
         let both = config("[\"192.0.2.1:443\", \"proxy.test:4433\"]");
-        let names = Names::new(&both);
+        let names = Names::new(&both, None);
         let entry = |address: &str| {
             let found = names.entry(&both, address.parse().unwrap());
             found.map(|entry| entry.to_string())

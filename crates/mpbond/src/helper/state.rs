@@ -134,7 +134,7 @@ impl Helper {
             tickets: RefCell::new(TicketBook::new(label)),
             relays: RefCell::default(),
             relayed: RefCell::default(),
-            names: Names::new(&config),
+            names: Names::new(&config, marks.then_some(OWN_MARK)),
             reached: RefCell::default(),
             relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
             control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),

@@ -65,7 +65,7 @@ use tracing::{info, warn};
 
 use crate::config::PrimaryConfig;
 use crate::driver::Driver;
-use crate::process::Process;
+use crate::process::{FAILURE, Process, Stopped};
 use crate::reload::{Configured, Reloader};
 use crate::socket_file::SocketFile;
 use crate::status::Status;
@@ -119,25 +119,39 @@ pub fn run(configured: impl Into<Configured<PrimaryConfig>>) -> anyhow::Result<(
     let reloaded = Rc::clone(&primary);
     let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
     let serving = serve(primary, Rc::new(reloader), process);
-    let (interception, successor) = local.block_on(&runtime, serving)?;
+    let Ended {
+        interception,
+        successor,
+        is_ordered,
+    } = local.block_on(&runtime, serving)?;
     // Applications' connections end while the interface that has their addresses exists, be it the
     // successor's.
     drop(local);
     drop(runtime);
-    if let Some(interception) = interception {
+    // After the failure of another role a kill switch stays, as after a crash.
+    if let Some(interception) = interception.filter(|_| is_ordered) {
         interception.stop();
     }
     drop(successor);
     Ok(())
 }
 
-/// Serves until the end; returns interception, which is still in force, and the process that has
-/// taken over, if any.
+/// What is left when a primary has ended.
+struct Ended {
+    /// Still in force.
+    interception: Option<Interception>,
+    /// The process that has taken over.
+    successor: Option<Successor>,
+    /// It has not ended for the failure of another role.
+    is_ordered: bool,
+}
+
+/// Serves until the end.
 async fn serve(
     primary: Rc<Primary>,
     reloader: Rc<Reloader<PrimaryConfig>>,
     process: Process,
-) -> anyhow::Result<(Option<Interception>, Option<Successor>)> {
+) -> anyhow::Result<Ended> {
     let (config, notify) = (&primary.config, Notify::connect());
     let path = &config.status_socket;
     let mut own = Listeners::open("primary", path, config.metrics, config.take_over).await?;
@@ -201,9 +215,13 @@ async fn serve(
     if own.predecessor.is_some() {
         tokio::select! {
             () = joined(&primary) => {}
-            reason = stop.wait() => anyhow::bail!("{reason} before it has taken over"),
+            reason = stop.wait() => match reason {
+                FAILURE => return Err(Stopped.into()),
+                signal => anyhow::bail!("{signal} before it has taken over"),
+            },
         }
     }
+    process.prepared().await?;
     own.ready().await?;
     api_file.0 = has_api.then_some(api_socket);
     if process.ready() {
@@ -223,11 +241,13 @@ async fn serve(
         let answers = move |caller, request| Rc::clone(&api).answer(caller, request);
         crate::task::spawn_local(api::serve(listener, answers)).abort_handle()
     });
+    let mut is_ordered = true;
     let successor = tokio::select! {
         () = own.status.serve(status, || reloader.reload()) => None,
         successor = own.handover.wait() => Some(successor),
         reason = stop.wait() => {
             info!(reason, "stopping");
+            is_ordered = reason != FAILURE;
             None
         }
     };
@@ -276,7 +296,11 @@ async fn serve(
     if successor.is_none() {
         primary.save_usage();
     }
-    Ok((interception, successor))
+    Ok(Ended {
+        interception,
+        successor,
+        is_ordered,
+    })
 }
 
 /// Ends the sessions of this process, and at the same time those of the process before, if there is

@@ -162,6 +162,7 @@ async fn serve(
     });
     let door = Door::new(HANDSHAKES, proxy.clock.clone());
     let serve = move |tcp, from, visitor| Rc::clone(&entrance).receive(tcp, from, visitor);
+    process.prepared().await?;
     own.ready().await?;
     if process.ready() {
         notify.ready();

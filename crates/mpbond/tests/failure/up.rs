@@ -166,14 +166,21 @@ fn a_device_is_upgraded_as_a_whole() {
     let mut up = start(&bond);
     bond.joined(1);
     let log = bond.file("next.log");
-    let next = Command::new(env!("CARGO_BIN_EXE_mpbond"))
-        .args(["upgrade", "up", "--config"])
-        .arg(bond.file("up.toml"))
-        .stderr(std::fs::File::create(&log).unwrap())
-        .output()
-        .unwrap();
-    let text = std::fs::read_to_string(&log).unwrap();
-    assert!(next.status.success(), "{text}");
+    let upgrade = |role| {
+        let next = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+            .args(["upgrade", role, "--config"])
+            .arg(bond.file("up.toml"))
+            .stderr(std::fs::File::create(&log).unwrap())
+            .output()
+            .unwrap();
+        (next.status.code(), std::fs::read_to_string(&log).unwrap())
+    };
+    // The helper would stay with the process before.
+    let (code, text) = upgrade("primary");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("has the role helper, too"), "{text}");
+    let (code, text) = upgrade("up");
+    assert_eq!(code, Some(0), "{text}");
     let process = bond.status("primary").unwrap().process;
     let _next = Killed(process);
     assert_ne!(process, up.process());

@@ -75,7 +75,9 @@ impl Resources {
         let unknown = || Failure::new(StatusCode::NOT_FOUND, "no device has this id");
         let id = id.ok_or_else(unknown)?;
         let mut config = self.reloader.get(PrimaryConfig::clone);
-        if config.proxy.id == id {
+        // A device with both roles has one id.
+        let is_helper = config.helpers.iter().any(|helper| helper.id == id);
+        if config.proxy.id == id && !is_helper {
             let error = "a primary has one proxy: another one is written to its file, and needs a \
                          restart";
             return Err(Failure::new(StatusCode::CONFLICT, error));
