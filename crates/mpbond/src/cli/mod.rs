@@ -19,6 +19,7 @@ mod socket;
 mod speed;
 mod status;
 mod trust;
+mod unpair;
 mod up;
 mod upgrade;
 
@@ -94,6 +95,7 @@ enum Command {
     Speed(speed::SpeedArgs),
     Id(id::IdArgs),
     Pair(pair::PairArgs),
+    Unpair(unpair::UnpairArgs),
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
     Policy(policy::PolicyArgs),
@@ -147,6 +149,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Speed(args) => args.run(),
         Command::Id(args) => args.run(),
         Command::Pair(args) => args.run(),
+        Command::Unpair(args) => args.run(),
         Command::Trust(args) => args.run(),
         Command::Untrust(args) => args.run(),
         Command::Policy(args) => args.run(),

@@ -23,6 +23,7 @@ mod primary_links;
 mod primary_on_proxy_loss;
 mod primary_policy;
 mod primary_running;
+mod primary_without;
 mod proxy;
 pub mod reference;
 mod reload;
@@ -52,6 +53,7 @@ pub use primary::{
 pub use primary_edit::PrimaryEdit;
 pub use primary_far_end::FarEnd;
 pub use primary_front::Front;
+pub use primary_without::RemovedHelper;
 pub use proxy::{Destinations, ProxyConfig};
 pub use reload::{Changes, Reload};
 pub use source::ConfigError;

@@ -175,8 +175,28 @@ fn a_download_does_not_notice_that_paths_and_helpers_come_and_go() {
     bond.joined(2);
     assert_eq!(links(&bond), ["second", "helper"], "own paths come first");
     running.goes_on();
-    let removed = ["[[helper]] \"helper\" removed"];
-    apply(&bond, "primary", (&helper, ""), &removed);
+    let unpair = |device| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpbond"));
+        let file = bond.file("primary.toml");
+        command.args(["unpair", device, "--config", text(&file)]);
+        Outcome::from(command.output().unwrap())
+    };
+    let unknown = unpair("tablet");
+    assert_eq!(unknown.code, 2);
+    assert!(
+        unknown
+            .stderr
+            .contains("no [[helper]] has the name \"tablet\"")
+    );
+    let outcome = unpair("helper");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("mpbond reload primary"),
+        "{}",
+        outcome.stdout
+    );
+    let removed = vec!["[[helper]] \"helper\" removed".to_owned()];
+    assert_eq!(reload(&bond, "primary"), (removed, Vec::new()));
     bond.joined(1);
     assert_eq!(links(&bond), ["second"]);
     until("the helper has no relay", || {

@@ -106,6 +106,9 @@ _mpbond() {
             mpbond,trust)
                 cmd="mpbond__subcmd__trust"
                 ;;
+            mpbond,unpair)
+                cmd="mpbond__subcmd__unpair"
+                ;;
             mpbond,untrust)
                 cmd="mpbond__subcmd__untrust"
                 ;;
@@ -205,6 +208,9 @@ _mpbond() {
             mpbond__subcmd__help,trust)
                 cmd="mpbond__subcmd__help__subcmd__trust"
                 ;;
+            mpbond__subcmd__help,unpair)
+                cmd="mpbond__subcmd__help__subcmd__unpair"
+                ;;
             mpbond__subcmd__help,untrust)
                 cmd="mpbond__subcmd__help__subcmd__untrust"
                 ;;
@@ -251,7 +257,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version setup primary helper proxy up status reload explain on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy up status reload explain on doctor speed id pair unpair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -449,7 +455,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="setup primary helper proxy up status reload explain on doctor speed id pair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy up status reload explain on doctor speed id pair unpair trust untrust policy kill-switch upgrade completions man console top bluetooth lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -897,6 +903,20 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help__subcmd__trust)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__unpair)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1619,6 +1639,32 @@ _mpbond() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__unpair)
+            opts="-c -h -V --config --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
