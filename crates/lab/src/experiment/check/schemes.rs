@@ -71,6 +71,13 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
             if !known().any(|known| known == name) {
                 return Err(place.at(name, unknown("direct link or helper", name, known())));
             }
+            let mut used = scheme.direct_links(e).map(|l| l.name.get_ref());
+            if !used.any(|used| used == name.get_ref())
+                && !scheme.helpers(e).any(|used| used == name.get_ref())
+            {
+                let problem = format!("this scheme does not use {}", name.get_ref());
+                return Err(place.at(name, problem));
+            }
         }
         if let Some(message) = external(e, scheme) {
             return wrong(message);

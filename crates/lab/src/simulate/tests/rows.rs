@@ -111,6 +111,10 @@ fn keys_of_rows_are_refused_with_place_and_reason() {
     for (text, why) in [
         (with("costs = { watch = 1 }", &file), "watch"),
         (with("costs = { phone = 256 }", &file), "256"),
+        (
+            with("paths = []\nstandby = [\"ps\"]", &file),
+            "this scheme does not use ps",
+        ),
         (with("standby = [\"watch\"]", &file), "watch"),
         (
             with("chunk_ends = true", &file),
