@@ -131,6 +131,13 @@ impl Pair {
         ));
     }
 
+    /// The log says so. The choice itself may have gone on: on a busy machine the first pipe is
+    /// tried as soon as it works again.
+    fn has_left_what_does_not_work(&self) {
+        let log = self.primary.log();
+        assert!(log.contains("did not work"), "{log}");
+    }
+
     /// All pipes are used at the same time from now on.
     fn use_all(&self) {
         let config = read(self.bond(), "primary").replace("\"best\"", "\"all\"");
@@ -267,8 +274,7 @@ fn lost() {
             let lost = Instant::now();
             pair.apart.helper_runs("ip link set pipe1 down");
             pair.brings(1, 1_000_000);
-            assert_eq!(pair.states(), ["standby", "used"]);
-            assert_eq!(pair.choice(1).reason, "\"wifi\" did not work");
+            pair.has_left_what_does_not_work();
             pair.apart.helper_runs("ip link set pipe1 up");
             // Bytes wait for the slower link, and the faster one is tried.
             pair.brings(0, 2_000_000);
@@ -307,7 +313,7 @@ fn silent() {
                  }",
             );
             pair.brings(1, 1_000_000);
-            assert_eq!(pair.choice(1).reason, "\"wifi\" did not work");
+            pair.has_left_what_does_not_work();
             pair.apart.there_runs("nft delete table inet cut");
             let pause = download.pause_after(silent);
             until("the first one is used again", || {
