@@ -79,6 +79,11 @@ const SAMPLE_BYTES: u64 = 8_192;
 /// counts rise is its throughput. Two full records.
 const BACKLOGGED_BYTES: u64 = 32_768;
 
+/// A helper that holds this much, and whose far hop brings less than half of an initial window of
+/// TCP (RFC 6928) in a round trip, is backlogged as well: no window holds the far hop back.
+const SLOW_BACKLOG_BYTES: u64 = 8_192;
+const HALF_INITIAL_WINDOW: f64 = 7_300.0;
+
 /// A round-trip time of so many times the one before, and longer by so much, is that of a queue.
 const QUEUED_TIMES: u32 = 2;
 const QUEUED_FOR: Duration = Duration::from_millis(5);
@@ -158,8 +163,8 @@ pub(crate) struct Estimator {
     rtt_before: Duration,
     /// When the near hop last acknowledged something.
     grew_at: Timestamp,
-    /// Start of the throughput sample being taken, and whether the helper was backlogged all along.
-    sample: Option<(Reading, bool)>,
+    /// Start of the throughput sample being taken, and the least that the helper has held since.
+    sample: Option<(Reading, u64)>,
     /// Other subflows through the same helper that have something on its link now.
     shared: Option<Shared>,
 }
@@ -284,27 +289,33 @@ impl Estimator {
         if !self.through_helper || unchanged {
             return;
         }
-        let backlogged = self.taken_at(at).saturating_sub(count) > BACKLOGGED_BYTES;
-        let Some((start, all_along)) = self.sample else {
-            self.sample = Some((reading, backlogged));
+        let held = self.taken_at(at).saturating_sub(count);
+        let Some((start, least)) = self.sample else {
+            self.sample = Some((reading, held));
             return;
         };
         let span = remote.since(start.remote);
         let bytes = count - start.count;
-        let all_along = all_along && backlogged;
+        let least = least.min(held);
         if span < SAMPLE_SPAN || bytes < SAMPLE_BYTES {
-            self.sample = Some((start, all_along));
+            self.sample = Some((start, least));
             return;
         }
         // A second without news is a pause of ours, not the pipe's pace.
         if span < Duration::from_secs(1) {
             let rate = bytes as f64 / span.as_secs_f64();
             let known = self.far.map_or(0.0, |f| f.bytes_per_sec);
-            if all_along || (rate > known && self.far.is_some()) {
+            if self.is_backlogged(least, rate) || (rate > known && self.far.is_some()) {
                 Average::update(&mut self.far, at, rate);
             }
         }
-        self.sample = Some((reading, backlogged));
+        self.sample = Some((reading, held));
+    }
+
+    /// Whether a helper that held so much all along was the limit of this rate.
+    fn is_backlogged(&self, held: u64, rate: f64) -> bool {
+        let slow = |rtt: Duration| rate * rtt.as_secs_f64() < HALF_INITIAL_WINDOW;
+        held > BACKLOGGED_BYTES || held > SLOW_BACKLOG_BYTES && self.far_rtt.is_some_and(slow)
     }
 
     /// Octets that had been acknowledged on the near hop at an earlier instant.
@@ -580,7 +591,7 @@ impl Estimator {
 
     /// The far hop has shown its rate, by a backlog or by a flight. A helper's report, which may be
     /// that of a socket that is starting, counts only where nothing else is asked for.
-    fn far_is_shown(&self, now: Timestamp) -> bool {
+    pub(crate) fn far_is_shown(&self, now: Timestamp) -> bool {
         let is_new = |a: Average| now.since(a.at) < FORGET_AFTER;
         let shown = [self.far, self.pace].into_iter().flatten().any(is_new);
         shown || self.by_reports

@@ -228,6 +228,27 @@ fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
     assert!(!e.unproven_is_full(ms(80), 99_000, 14_000));
 }
 
+/// Through a helper whose far hop passes on a number of bytes in a millisecond, with a round trip of
+/// 14 ms. It holds 20 kB: fewer than count as a backlog of a fast hop.
+#[test]
+fn a_slow_far_hop_shows_its_rate_before_much_waits() {
+    for (rate, is_shown) in [(125, true), (400, true), (600, false)] {
+        let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+        let report = FarReport {
+            rtt: Duration::from_millis(14),
+            ..FarReport::default()
+        };
+        e.on_far_report(ms(0), report);
+        for t in (0..300).step_by(10) {
+            e.on_path(ms(t), info(20_000 + t * rate, MB));
+            e.on_count(t * rate, ms(t), ms(t));
+        }
+        let shown = e.far_throughput(ms(300)).map(BitRate::bytes_per_sec);
+        let expected = is_shown.then_some(rate as f64 * 1e3);
+        assert_eq!(shown.map(f64::round), expected, "{rate} B/ms");
+    }
+}
+
 /// As published, a helper's reports tell the far hop's rate. Before the first one, there is none by
 /// which a limit could be computed, and a limit of zero would hold back everything for ever.
 #[test]

@@ -13,8 +13,8 @@ use super::takers::Takers;
 use crate::copies::Cause;
 use crate::subflow::{LastFrame, Subflow};
 
-/// Maximum bytes of the copies in each transfer: more than a path of unknown rate is given at
-/// first.
+/// Maximum bytes of the copies in each transfer, and as many again for each helper that has shown no
+/// rate: more than such a path is given at first.
 const MAX_BYTES: u64 = 32 << 10;
 
 /// Least bytes of a hedge: a segment, about.
@@ -34,7 +34,8 @@ impl Reinjection {
         if !self.config.hedge {
             return;
         }
-        let budget = MAX_BYTES.saturating_sub(self.hedged);
+        let unproven = work.subflows.iter().filter(|s| s.is_unproven(now)).count() as u64;
+        let budget = (MAX_BYTES * (1 + unproven)).saturating_sub(self.hedged);
         if budget < LEAST_BYTES {
             return;
         }
@@ -97,7 +98,21 @@ mod tests {
     /// Copies queued at an instant, where a subflow of 1 MB/s was given `bytes` at 0 ms and another
     /// has run dry; `sent` bytes in all. Rates are measured, or follow from windows.
     fn hedged_of(measured: bool, at: u64, bytes: u64, sent: u64) -> u64 {
+        hedged_with(Subflows::new(), measured, at, bytes, sent)
+    }
+
+    /// The same beside helpers that have shown no rate.
+    fn hedged_beside(unproven: u32) -> u64 {
         let mut subflows = Subflows::new();
+        for id in 0..unproven {
+            let mut s = Subflow::for_test(10 + id, Some(id), Role::Regular);
+            s.tx.room = 0;
+            subflows.add(s);
+        }
+        hedged_with(subflows, true, 0, 200_000, 250_000)
+    }
+
+    fn hedged_with(mut subflows: Subflows, measured: bool, at: u64, bytes: u64, sent: u64) -> u64 {
         for id in [1, 2] {
             let mut s = Subflow::for_test(id, None, Role::Regular);
             if measured {
@@ -117,7 +132,8 @@ mod tests {
         let buffer = &mut streams.get_mut(id).unwrap().send.buffer;
         buffer.take_new(MIB, MIB);
         for start in (0..bytes).step_by(1_000) {
-            subflows[0].give(ms(0), 0, start..start + 1_000);
+            let slow = subflows.index(crate::SubflowId(1)).unwrap();
+            subflows[slow].give(ms(0), 0, start..start + 1_000);
         }
         let mut reinjection = Reinjection::new(&ReinjectionConfig::default());
         let mut stats = crate::SessionStats {
@@ -147,6 +163,14 @@ mod tests {
         // What arrives sooner than a copy could is not copied.
         assert_eq!(hedged(true, 0, 10_000), 0);
         assert_eq!(hedged(true, 160, 200_000), 0);
+    }
+
+    /// Copies of the last bytes of a subflow through a helper, and of those of another one.
+    #[test]
+    fn helpers_that_have_shown_no_rate_may_be_copied_as_well() {
+        for (unproven, most) in [(0, MAX_BYTES), (1, 2 * MAX_BYTES), (2, 3 * MAX_BYTES)] {
+            assert_eq!(hedged_beside(unproven), most, "{unproven} of them");
+        }
     }
 
     #[test]

@@ -253,6 +253,11 @@ impl Subflow {
         self.estimator.near_is_full(now, sent, acked)
     }
 
+    /// Whether it is a regular one through a helper whose far hop has shown no rate.
+    pub(crate) fn is_unproven(&self, now: Timestamp) -> bool {
+        self.is_regular() && !self.is_direct() && !self.estimator.far_is_shown(now)
+    }
+
     /// Whether a helper whose far hop has shown no rate is owed more than may be risked.
     pub(crate) fn unproven_is_full(&self, now: Timestamp) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
