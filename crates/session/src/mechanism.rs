@@ -26,6 +26,8 @@ pub enum Mechanism {
     AwakeRadio,
     /// Rates of arrival that the far end measures.
     ArrivalRate,
+    /// What earlier connections have shown of a path (ADR 0052).
+    KnownPaths,
     /// ACKs after 5 ms at the start of a transfer.
     EarlyAcks,
     /// Probes of silent subflows.
@@ -56,7 +58,7 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Deferral,
         Self::NearBound,
         Self::UnprovenBound,
@@ -65,6 +67,7 @@ impl Mechanism {
         Self::LeftToFastest,
         Self::AwakeRadio,
         Self::ArrivalRate,
+        Self::KnownPaths,
         Self::EarlyAcks,
         Self::Probing,
         Self::Avoidance,
@@ -91,6 +94,7 @@ impl Mechanism {
             Self::LeftToFastest => "left-to-fastest",
             Self::AwakeRadio => "awake-radio",
             Self::ArrivalRate => "arrival-rate",
+            Self::KnownPaths => "known-paths",
             Self::EarlyAcks => "early-acks",
             Self::Probing => "probing",
             Self::Avoidance => "avoidance",

@@ -52,8 +52,8 @@ pub(super) struct SurveyArgs {
     /// Number of devices, 2 or 3; may be repeated. Both when not given; 2 of recorded pairs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=3))]
     devices: Vec<u8>,
-    /// State before the transfer: joined, cold (no session yet) or kept (used, then idle); may be
-    /// repeated. All when not given.
+    /// State before the transfer: joined, cold (no session yet), kept (used, then idle) or
+    /// remembered (the same, with new connections); may be repeated. All when not given.
     #[arg(long = "start", value_name = "STATE")]
     starts: Vec<SurveyStart>,
     /// down or up; may be repeated. Both when not given.

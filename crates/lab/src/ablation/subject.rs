@@ -84,7 +84,7 @@ fn of_setting(setting: &Setting) -> Vec<Subject> {
             let turn = setting.number as usize / 2 + all.len();
             let case = Case {
                 devices: 2 + (turn % 2) as u8,
-                start: SurveyStart::ALL[turn % 3],
+                start: SurveyStart::ALL[turn % SurveyStart::ALL.len()],
                 direction,
                 transfer: Size(bytes),
             };

@@ -20,17 +20,21 @@ pub enum SurveyStart {
     Cold,
     /// The session has carried 1 MiB and was idle for 5 s.
     Kept,
+    /// The same, but its connections are new: what is known of the paths is remembered. TCP, which
+    /// knows nothing then, has an open connection that has carried nothing.
+    Remembered,
 }
 
 impl SurveyStart {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Joined, Self::Cold, Self::Kept];
+    pub const ALL: [Self; 4] = [Self::Joined, Self::Cold, Self::Kept, Self::Remembered];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Joined => "joined",
             Self::Cold => "cold",
             Self::Kept => "kept",
+            Self::Remembered => "remembered",
         }
     }
 }
@@ -40,7 +44,7 @@ impl FromStr for SurveyStart {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|s| s.name() == text);
-        named.ok_or_else(|| format!("\"{text}\": allowed are joined, cold, kept"))
+        named.ok_or_else(|| format!("\"{text}\": allowed are joined, cold, kept, remembered"))
     }
 }
 
@@ -113,6 +117,8 @@ impl Case {
             SurveyStart::Joined => Before::Joined,
             SurveyStart::Cold => Before::Cold,
             SurveyStart::Kept => Before::Used,
+            SurveyStart::Remembered if plain => Before::Joined,
+            SurveyStart::Remembered => Before::Remade,
         };
         let mut scenario = scenario.measuring(before, self.towards(), self.transfer.0);
         for exchange in &mut scenario.exchanges {

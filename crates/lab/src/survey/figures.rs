@@ -79,7 +79,7 @@ fn wanted(judge: &dyn Fn(&Wanted) -> Option<Figure>) -> Vec<Figure> {
     let share = |row: &Row| row.copies_beyond_hedges();
     let over_bound = |row: &Row| row.seconds / row.slow_start_seconds;
     let best_link = Wanted {
-        name: "smooth links, joined or kept: share slower than the best link, worst kind",
+        name: "smooth links, not cold: share slower than the best link, worst kind",
         of: &smooth,
         by_kind: true,
         quantity: &slower,
@@ -108,13 +108,13 @@ fn wanted(judge: &dyn Fn(&Wanted) -> Option<Figure>) -> Vec<Figure> {
     let all = [
         judge(&best_link),
         judge(&Wanted {
-            name: "rough links, joined or kept: share slower than the best link, worst kind",
+            name: "rough links, not cold: share slower than the best link, worst kind",
             of: &rough,
             at_most: 0.03,
             ..best_link
         }),
         judge(&Wanted {
-            name: "smooth links, joined or kept: time against the best link, worst",
+            name: "smooth links, not cold: time against the best link, worst",
             by_kind: false,
             // A difference of up to 5 ms does not count.
             quantity: &|row| {
@@ -139,7 +139,7 @@ fn wanted(judge: &dyn Fn(&Wanted) -> Option<Figure>) -> Vec<Figure> {
             ..best_link
         }),
         judge(&Wanted {
-            name: "joined or kept, mpbond over the best link alone: rows over 3 % slower than TCP",
+            name: "not cold, mpbond over the best link alone: rows over 3 % slower than TCP",
             of: &opened,
             by_kind: false,
             quantity: &|row| one_if(row.alone_over_tcp.is_some_and(|ratio| ratio > 1.03)),
@@ -308,7 +308,7 @@ mod tests {
         rows.push(row(SurveyStart::Joined, 64, 1.05));
         rows.extend(vec![row(SurveyStart::Joined, 512, 0.7); 49]);
         let small = figures(&rows);
-        let slower = value(&small, "smooth links, joined or kept: share slower");
+        let slower = value(&small, "smooth links, not cold: share slower");
         assert!(
             (slower.value - 0.01).abs() < 1e-12 && slower.holds,
             "{slower:?}"
@@ -316,10 +316,10 @@ mod tests {
         assert_eq!(slower.rows, 149);
         rows.push(row(SurveyStart::Joined, 512, 1.08));
         let both = figures(&rows);
-        let slower = value(&both, "smooth links, joined or kept: share slower");
+        let slower = value(&both, "smooth links, not cold: share slower");
         assert_eq!((slower.value, slower.holds), (0.02, false));
         assert_eq!(slower.worst.as_deref(), Some("replay 1.08"));
-        let worst = value(&both, "smooth links, joined or kept: time");
+        let worst = value(&both, "smooth links, not cold: time");
         assert_eq!((worst.value, worst.holds), (1.08, true));
         assert!(both.iter().all(|figure| !figure.name.starts_with("cold")));
     }
@@ -330,7 +330,7 @@ mod tests {
         let slow = row(SurveyStart::Joined, 64, 9.0);
         let none = row(SurveyStart::Joined, 64, f64::NAN);
         let all = figures(&[slow, none]);
-        let time = value(&all, "smooth links, joined or kept: time");
+        let time = value(&all, "smooth links, not cold: time");
         assert_eq!((time.value, time.holds), (9.0, false));
         assert_eq!(time.worst.as_deref(), Some("replay 9"));
     }

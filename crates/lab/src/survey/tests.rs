@@ -140,7 +140,7 @@ fn recordings_begin_with_each_transfer() {
         .collect();
     assert_eq!(
         names,
-        [["first"; 3], ["second"; 3]]
+        [["first"; 4], ["second"; 4]]
             .concat()
             .into_iter()
             .map(Some)

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_manager::Manager;
-use mpbond_session::Session;
+use mpbond_session::{KnownPaths, Session};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -18,6 +18,7 @@ use crate::rate_limited_log::PeerLog;
 /// Opens a session whenever the manager wants one, and hands its notices to the manager.
 pub(super) async fn run(primary: Rc<Primary>) {
     let (queue, lines) = (FairQueue::start(), Rc::new(PeerLog::of_connections()));
+    let mut known = KnownPaths::default();
     loop {
         primary.open_session.notified().await;
         // The session's own windows bound the memory of a primary.
@@ -29,7 +30,8 @@ pub(super) async fn run(primary: Rc<Primary>) {
             warn!("cannot read random bytes");
             tokio::time::sleep(Duration::from_secs(1)).await;
         };
-        let session = Session::client(primary.session_config(), random);
+        let mut session = Session::client(primary.session_config(), random);
+        session.remember(std::mem::take(&mut known));
         let (driver, mut notices) = Driver::start(
             session,
             primary.config.proxy.id,
@@ -43,6 +45,7 @@ pub(super) async fn run(primary: Rc<Primary>) {
         primary.watch_prices(&driver);
         primary.manage(Manager::handle_session_opened);
         let retires = attend(&primary, &driver, &mut notices).await;
+        known = driver.inspect(|session, _, _| session.known_paths());
         primary.driver.replace(None);
         primary.rescuable.borrow_mut().clear();
         if retires {

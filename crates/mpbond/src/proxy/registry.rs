@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 use mpbond_net::DeviceId;
-use mpbond_session::SessionId;
+use mpbond_session::{KnownPaths, SessionId};
 use tokio::sync::oneshot;
 
 /// Maximum number of sessions of one device at a time: one in use, abandoned ones, which last a
@@ -39,6 +39,8 @@ struct Own {
     number: usize,
     /// Those that have ended, oldest end first, and what tells each to give way.
     ended: VecDeque<(SessionId, oneshot::Sender<()>)>,
+    /// What they have shown of its paths.
+    known: KnownPaths,
 }
 
 impl Tables {
@@ -115,6 +117,20 @@ impl Registry {
 
     pub(super) fn remove(&self, session: SessionId) {
         self.lock().remove(session);
+    }
+
+    /// Notes what a session of a device has shown of its paths, for the device's next one. It is
+    /// forgotten with the last session: one whose device was switched off lasts a minute.
+    pub(super) fn know_paths(&self, device: &DeviceId, known: KnownPaths) {
+        if let Some(own) = self.lock().devices.get_mut(device) {
+            own.known = known;
+        }
+    }
+
+    pub(super) fn known_paths(&self, device: &DeviceId) -> KnownPaths {
+        let tables = self.lock();
+        let own = tables.devices.get(device);
+        own.map(|own| own.known.clone()).unwrap_or_default()
     }
 
     /// The worker that holds a session of this device. Another device's session does not exist

@@ -266,7 +266,8 @@ impl Work {
             let reason = "this proxy has no memory left for another session";
             refused(CloseCode::TooMuch, reason)
         })?;
-        let session = Session::server(self.proxy.session.clone(), id, random, hello);
+        let mut session = Session::server(self.proxy.session.clone(), id, random, hello);
+        session.remember(registry.known_paths(&peer));
         let (driver, notices) = Driver::start(
             session,
             peer,
@@ -347,6 +348,8 @@ impl Work {
                 }
                 Notice::Lost(_) => break,
                 Notice::SubflowGone(_) | Notice::Drained => {
+                    let known = driver.inspect(|session, _, _| session.known_paths());
+                    self.proxy.registry.know_paths(&peer, known);
                     if self.is_over(&driver) {
                         break;
                     }

@@ -7,6 +7,7 @@
 
 mod average;
 mod carried;
+mod known;
 mod shared;
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use crate::pad::{self, Hop};
 use crate::{BufferDelay, FeedbackRule};
 use average::Average;
 use carried::Carried;
+pub(crate) use known::Knowledge;
 pub(crate) use shared::{Load, Shared};
 
 /// The near hop as the kernel sees it now. A socket without TCP_INFO has an assumed round-trip
@@ -167,6 +169,8 @@ pub(crate) struct Estimator {
     sample: Option<(Reading, u64)>,
     /// Other subflows through the same helper that have something on its link now.
     shared: Option<Shared>,
+    /// What an earlier connection has shown, until the first round trip of this one.
+    remembered: Option<Knowledge>,
 }
 
 /// Spacing and number of history entries: a third of a second in all.
@@ -223,6 +227,9 @@ impl Estimator {
             let before = self.history.back().map_or(0, |(_, arrived)| *arrived);
             self.history
                 .push_back((now, info.bytes_arrived.max(before)));
+        }
+        if !info.srtt.is_zero() {
+            self.recall(info.srtt);
         }
         // CWND / RTT, as published, says what an unlimited flow gets; the kernel's own rate
         // sample says it better where the flow was limited by the path.

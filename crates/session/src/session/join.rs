@@ -6,6 +6,7 @@ use super::Session;
 use super::error::SubflowError;
 use super::subflows::IdError;
 use crate::handshake::Hello;
+use crate::mechanism::Mechanism;
 use crate::subflow::{Phase, Subflow, SubflowSetup};
 use crate::wire::{Capabilities, Frame, PathLabel, Secret};
 use crate::{CloseCode, Role, SubflowId};
@@ -27,7 +28,10 @@ impl Session {
         id
     }
 
-    fn add(&mut self, subflow: Subflow) {
+    fn add(&mut self, mut subflow: Subflow) {
+        if self.config.uses(Mechanism::KnownPaths) {
+            self.known.tell(&mut subflow);
+        }
         if !subflow.is_express() {
             self.resume.has_path();
         }

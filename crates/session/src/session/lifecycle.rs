@@ -149,6 +149,7 @@ impl Session {
         let counted = &gone.counters;
         self.gone
             .add(&gone.name, counted.bytes_in, counted.bytes_out);
+        self.known.note(&gone);
         self.paths_changed();
         self.resume.note_dead(id, gone.rx.octets);
         self.feedback.forget(id);

@@ -70,6 +70,7 @@ use crate::SubflowId;
 use crate::config::SessionConfig;
 use crate::estimator::{FarReport, PathInfo};
 use crate::handshake::{Hello, SessionKey};
+use crate::known_paths::KnownPaths;
 use crate::path_bytes::{ByName, PathBytes};
 use crate::scheduler::{Scheduler, SubflowView};
 use crate::stats::{SessionStats, StreamStats, SubflowStats};
@@ -130,6 +131,8 @@ pub struct Session {
     stats: SessionStats,
     /// Bytes of subflows that are gone.
     gone: ByName,
+    /// What is known of the paths of such subflows.
+    known: KnownPaths,
     scratch: Scratch,
 }
 
@@ -189,6 +192,7 @@ impl Session {
             events: VecDeque::new(),
             stats: SessionStats::default(),
             gone: ByName::default(),
+            known: KnownPaths::default(),
             scratch: Scratch::default(),
             config,
         }
@@ -257,7 +261,22 @@ impl Session {
         }
     }
 
+    /// What an earlier session of the same peers has shown of its paths: subflows that join from now
+    /// on begin with it. Both sessions are told the time by the same clock.
+    pub fn remember(&mut self, known: KnownPaths) {
+        self.known = known;
+    }
+
     // ---- getters --------------------------------------------------------------------------
+
+    /// What is known of the paths of this session, for the next one.
+    pub fn known_paths(&self) -> KnownPaths {
+        let mut known = self.known.clone();
+        for s in self.subflows.iter() {
+            known.note(s);
+        }
+        known
+    }
 
     /// The session's id at the proxy, once known.
     pub fn id(&self) -> Option<SessionId> {

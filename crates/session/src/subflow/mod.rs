@@ -397,6 +397,16 @@ impl Subflow {
         s
     }
 
+    /// A direct subflow that is up, and of whose path nothing is known.
+    pub(crate) fn unused_for_test(name: &str) -> Self {
+        let setup = SubflowSetup {
+            name: name.into(),
+            ..SubflowSetup::default()
+        };
+        let (config, now) = (SessionConfig::default(), Timestamp::from_millis(0));
+        Self::new(SubflowId(1), Phase::Up, setup, &config, now)
+    }
+
     /// Gives it stream bytes, in a record that is written now.
     pub(crate) fn give(&mut self, now: Timestamp, stream: u64, range: std::ops::Range<u64>) {
         let len = (range.end - range.start) as usize;

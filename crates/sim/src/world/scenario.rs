@@ -348,6 +348,8 @@ pub enum Before {
     Joined,
     /// Joined for 2 s, 1 MiB transferred, then idle for 5 s.
     Used,
+    /// The same, and all connections were reset after a second, and made anew.
+    Remade,
 }
 
 impl Exchange {
@@ -508,9 +510,18 @@ impl Scenario {
         let start = match before {
             Before::Cold => When::At(Duration::ZERO),
             Before::Joined => When::At(joined + idle),
-            Before::Used => {
+            Before::Used | Before::Remade => {
                 self.exchanges.push(transfer(When::At(joined), 1 << 20));
-                When::AfterEnd(self.exchanges.len() - 1, idle)
+                let first = self.exchanges.len() - 1;
+                if before == Before::Remade {
+                    let when = When::AfterEnd(first, Duration::from_secs(1));
+                    let resets = (0..self.routes.len()).map(|route| Fault {
+                        when,
+                        what: Happening::Kill { route },
+                    });
+                    self.faults.extend(resets);
+                }
+                When::AfterEnd(first, idle)
             }
         };
         self.exchanges.push(transfer(start, bytes));

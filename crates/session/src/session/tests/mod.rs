@@ -7,6 +7,7 @@ mod express;
 mod feedback;
 mod go_away;
 mod hostile;
+mod known;
 mod later;
 mod loss;
 mod order;
