@@ -2,7 +2,7 @@
 //!
 //! A device pays for receiving when a packet arrives, and for sending when a packet leaves the
 //! queue. A link to the proxy has one radio, that of the device. All pipes of a device share one
-//! radio.
+//! radio, except where a helper has several: each of these has those that its link names.
 
 use std::time::Duration;
 
@@ -201,8 +201,8 @@ impl<'a> Accountant<'a> {
     }
 
     /// Adds the devices that take part in `scheme`, and returns the radios of each link.
-    fn devices(
-        &self,
+    fn devices<'s>(
+        &'s self,
         scheme: &Scheme,
         links: &[String],
         all: &mut Collaboration,
@@ -224,6 +224,7 @@ impl<'a> Accountant<'a> {
         for link in scheme.direct_links(e) {
             wwan_link(all, primary, wwan, link);
         }
+        // Pipes with their radios: at the primary by its profile, at the helper by its interface.
         let mut pipes = Vec::new();
         for helper in scheme.devices_beside(e) {
             let device = all.add_bare_device(helper);
@@ -231,18 +232,29 @@ impl<'a> Accountant<'a> {
             if let Some(link) = e.uplink_of(helper) {
                 wwan_link(all, device, wwan, link);
             }
-            if let Some(link) = e.pipe_of(helper) {
-                let far = all.add_interface(device, PIPE, pipe);
-                pipes.extend(number(link).map(|link| (link, far)));
+            let several = e.pipes_of(helper).count() > 1;
+            for link in e.pipes_of(helper) {
+                let named = |radio: &'s Option<Spanned<String>>, usual| {
+                    let radio = radio.as_ref().filter(|_| several);
+                    radio.map_or(Ok(usual), |radio| self.radio(radio))
+                };
+                let near = named(&link.radio, own_pipe)?;
+                let far = all.add_interface(device, PIPE, named(&link.far_radio, pipe)?);
+                pipes.extend(number(link).map(|link| (link, near, far)));
             }
         }
         if !pipes.is_empty() {
-            let near = all.add_interface(primary, PIPE, own_pipe);
-            ends.extend(pipes.into_iter().map(|(link, far)| Ends {
-                link,
-                near,
-                far: Some(far),
-            }));
+            let mut radios: Vec<(&str, InterfaceId)> = Vec::new();
+            for (link, profile, far) in pipes {
+                let known = radios.iter().find(|(name, _)| *name == profile.name);
+                let near = known.map(|(_, near)| *near).unwrap_or_else(|| {
+                    let near = all.add_interface(primary, PIPE, profile);
+                    radios.push((&profile.name, near));
+                    near
+                });
+                let far = Some(far);
+                ends.push(Ends { link, near, far });
+            }
             if let Some(device) = &self.model.access_point {
                 let profile = self.profiles.device(device.get_ref());
                 profile

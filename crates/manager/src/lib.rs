@@ -112,7 +112,9 @@ pub use network::{LONG_SLEEP, is_own};
 pub use outage::{Admission, LOOK_EVERY, WAIT_FOR_PATH};
 pub use pipe::ORPHAN_IDLE;
 pub use pipe_report::{Held, REPORT_EVERY, Report};
-pub use pipes::{PIPES_EVERY, PipeChoice, PipeFacts, PipeUse, SIGNAL_EVERY, Signal, Why};
+pub use pipes::{
+    PIPES_EVERY, PipeChoice, PipeFacts, PipeUse, SIGNAL_EVERY, SNIFF_PAUSE, Signal, Why,
+};
 pub use rejoin::{REJOIN_EVERY, Rejoin, RejoinAction};
 pub use segments::{ENOUGH_BYTES, SEGMENT_BYTES};
 pub use sessions::REOPEN_AFTER;

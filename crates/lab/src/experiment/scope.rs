@@ -1,7 +1,8 @@
 //! The part of an experiment that can be simulated.
 
 use super::file::Experiment;
-use super::scheme::{Carrier, Scheme};
+use super::link::Link;
+use super::scheme::{Carrier, Pipes, Scheme};
 use super::terms::Role;
 use super::workload::Workload;
 use crate::quantity::Quantity;
@@ -119,14 +120,20 @@ fn scheme_needs(scheme: &Scheme) -> Option<String> {
     })
 }
 
+/// Whether a link is one of several pipes to a helper of which all schemes with `workload` use the
+/// best one.
+fn is_chosen(e: &Experiment, workload: &Workload, link: &Link) -> bool {
+    let mut schemes = e.schemes.iter().filter(|s| s.carries(workload));
+    let is_pipe = e.role_of(link.to.get_ref()) == Some(Role::Helper);
+    let several = is_pipe && e.pipes_of(link.to.get_ref()).count() > 1;
+    several && schemes.all(|s| s.pipes == Pipes::Best || s.devices == 1)
+}
+
 /// A requirement of `workload` that simulation lacks.
 fn workload_needs(e: &Experiment, workload: &Workload) -> Option<&'static str> {
     let loses_carrier = |link| {
-        workload
-            .on(link)
-            .changes
-            .iter()
-            .any(|c| c.carrier.is_some())
+        let changes = workload.on(link).changes;
+        changes.iter().any(|c| c.carrier.is_some()) && !is_chosen(e, workload, link)
     };
     let loud = workload.faults.iter().any(|f| f.down_with_error.is_some());
     if loud || e.links.iter().any(loses_carrier) {

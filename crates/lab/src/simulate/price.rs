@@ -8,14 +8,16 @@ use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{Direction, EnergyPrice, Scheme};
 
-/// Sets the sizes of bursts for each helper of a scheme with a price of energy. The primary knows
-/// the rates of the links. Without a direct path there is nothing to compare a helper with.
+/// Sets the sizes of bursts for each helper of a scheme with a price of energy; `of_routes` are the
+/// devices behind the routes. The primary knows the rates of the links. Without a direct path there
+/// is nothing to compare a helper with.
 ///
 /// # Errors
 /// When a link has no constant rate.
 pub(super) fn set_least_bursts(
     scheme: &Scheme,
     accountants: &[Accountant],
+    of_routes: &[&str],
     scenario: &mut Scenario,
 ) -> Result<()> {
     let Some(price) = &scheme.energy_price else {
@@ -30,12 +32,12 @@ pub(super) fn set_least_bursts(
         return Ok(());
     };
     let own = direct.links[0];
-    for route in &mut scenario.routes {
+    for (route, device) in scenario.routes.iter_mut().zip(of_routes) {
         if let (Some(_), [pipe, hs]) = (route.helper, &route.links[..]) {
             let of = |direction| {
                 let links = [own, *hs, *pipe].map(|link| &scenario.links[link]);
                 let store = scenario.relay_bound_bytes;
-                least_burst(accountant, price, &route.name, links, store, direction)
+                least_burst(accountant, price, device, links, store, direction)
             };
             route.least_bursts = Some([of(Direction::Up)?, of(Direction::Down)?]);
         }

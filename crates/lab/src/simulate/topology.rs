@@ -13,7 +13,7 @@ use mpbond_sim::ideal;
 use mpbond_sim::link::{LinkChange, LinkConfig, Rate};
 use mpbond_sim::world::{
     Ending, Exchange, Fault, Happening, HelperId, Late, Observed, Pace, Program, Rounds, Route,
-    Scenario, TwoWay, User, Visit, When, World, observe_plain,
+    SNIFF_PAUSE, Scenario, TwoWay, User, Visit, When, World, observe_plain,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -27,11 +27,11 @@ use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{
     Application, Carrier, Connection, Direction, Experiment, Link, Messages, Scheme, Start,
-    Workload,
+    Workload, bluetooth_radio,
 };
 use crate::ideal::ideal_time;
 use crate::links::{self, timed_changes};
-use crate::player::restoring;
+use crate::player::{TimedChange, restoring};
 
 /// Maximum additional delay of each link, drawn from the seed. Without it, all seeds would be equal
 /// where there is neither loss nor jitter, although a single packet more or less changes estimates.
@@ -39,7 +39,7 @@ use crate::player::restoring;
 const MAX_EXTRA_DELAY: Duration = Duration::from_millis(1);
 /// More bytes than any of the links carries in an hour.
 const ENDLESS_BYTES: u64 = 1 << 40;
-/// No page or video lasts longer.
+/// No page or video, and no time without a device, lasts longer.
 const MAX_VISIT: Duration = Duration::from_secs(24 * 3_600);
 /// Time after a transfer that belongs to it, since its closing packets wake radios too: a few round
 /// trips, about as long as the lab takes to notice the end.
@@ -184,6 +184,8 @@ struct Builder<'e> {
     user: usize,
     /// Links of the scheme, in the order of the world's.
     used: Vec<&'e Link>,
+    /// By route, the name of its direct link or of the device behind it.
+    of_routes: Vec<&'e str>,
     /// Indices of links that are seen from their other end.
     reversed: Vec<usize>,
     scenario: Scenario,
@@ -199,30 +201,46 @@ impl<'e> Builder<'e> {
     ) -> Result<Self> {
         let mut used: Vec<&Link> = Vec::new();
         let (mut routes, mut reversed) = (Vec::new(), Vec::new());
-        for way in ways(e, scheme, user)? {
-            let at = used.len();
-            let mut route = match way.helper {
-                Some(number) if scheme.split => {
-                    Route::through(way.name, HelperId(number), at, at + 1)
+        let profiles = Profiles::shipped().map_err(Error::run)?;
+        let mut of_routes = Vec::new();
+        for way in ways(e, scheme, user) {
+            // Several pipes to a helper share its own link.
+            let of_way = way.links.iter().map(|link| {
+                let known = used.iter().position(|u| u.name == link.name);
+                known.unwrap_or_else(|| {
+                    used.push(link);
+                    used.len() - 1
+                })
+            });
+            let links: Vec<usize> = of_way.collect();
+            let mut route = match (way.helper, &links[..]) {
+                (Some(number), [pipe, hs]) if scheme.split => {
+                    Route::through(way.name, HelperId(number), *pipe, *hs)
                 }
-                _ => Route::direct(way.name, at),
+                _ => Route::direct(way.name, 0),
             };
-            route.links = (at..at + way.links.len()).collect();
+            reversed.extend(links.first().copied().filter(|_| way.is_reversed));
+            route.links = links;
+            route.place = way.place;
+            let radio = way.links.first().and_then(|pipe| pipe.radio.as_ref());
+            let is_bluetooth =
+                radio.is_some_and(|r| bluetooth_radio(&profiles, r.get_ref()).is_ok());
+            if is_bluetooth {
+                route.pause = SNIFF_PAUSE;
+            }
             let mut costs = scheme.costs.iter();
-            let cost = costs.find(|(name, _)| name.get_ref() == way.name);
+            let cost = costs.find(|(name, _)| name.get_ref() == way.of);
             route.cost = cost.map_or(0, |(_, cost)| *cost);
             let mut standby = scheme.standby.iter();
-            route.backup = standby.any(|name| name.get_ref() == way.name);
+            route.backup = standby.any(|name| name.get_ref() == way.of);
             routes.push(route);
-            reversed.extend(way.is_reversed.then_some(at));
-            used.extend(way.links);
+            of_routes.push(way.of);
         }
-        let profiles = Profiles::shipped().map_err(Error::run)?;
         // All workloads have the same setting.
         let first = workloads.first().copied();
         let world_links = used.iter().map(|link| two_way(e, first, link, &profiles));
         let mut scenario = Scenario::new(world_links.collect::<Result<_>>()?, routes);
-        price::set_least_bursts(scheme, accountants, &mut scenario)?;
+        price::set_least_bursts(scheme, accountants, &of_routes, &mut scenario)?;
         for config in [&mut scenario.client, &mut scenario.server] {
             config.scheduler = scheme.scheduler;
             config.reinjection = scheme.reinjection.into();
@@ -240,6 +258,7 @@ impl<'e> Builder<'e> {
             scheme,
             user,
             used,
+            of_routes,
             reversed,
             scenario,
         })
@@ -354,23 +373,31 @@ impl<'e> Builder<'e> {
             false => When::AfterStart(first, after),
         };
         self.restore(begins(Duration::ZERO));
-        for change in timed_changes(e, workload)? {
-            self.change(
-                begins(change.at),
-                &change.link,
-                change.direction,
-                change.change,
-            );
+        let changes = timed_changes(e, workload)?;
+        for change in &changes {
+            let begin = begins(change.at);
+            self.change(begin, &change.link, change.direction, &change.change);
+            // Of the two directions, the one to the primary tells it.
+            let tells = change.direction == Direction::Down && change.carrier == Some(false);
+            if let Some(route) = self.chosen_pipe(&change.link).filter(|_| tells) {
+                let ends = |c: &&TimedChange| c.link == change.link && c.carrier == Some(true);
+                let end = changes.iter().filter(ends).map(|c| c.at);
+                let length = match end.filter(|end| *end > change.at).min() {
+                    Some(end) => end - change.at,
+                    None => MAX_VISIT,
+                };
+                self.happens(begin, Happening::Unplug { route, length });
+            }
         }
         for fault in &workload.faults {
             let Some(host) = fault.kill.as_ref().filter(|_| has_session) else {
                 continue;
             };
-            let mut routes = self.scenario.routes.iter();
-            let found = routes.position(|r| r.helper.is_some() && r.name == *host.get_ref());
-            if let Some(route) = found {
-                let length = Duration::from_secs(24 * 3_600);
-                self.happens(begins(fault.at), Happening::Leave { route, length });
+            for (route, of) in self.of_routes.clone().into_iter().enumerate() {
+                if of == host.get_ref() && self.scenario.routes[route].helper.is_some() {
+                    let length = MAX_VISIT;
+                    self.happens(begins(fault.at), Happening::Leave { route, length });
+                }
             }
         }
         // As in real time.
@@ -487,11 +514,18 @@ impl<'e> Builder<'e> {
         }
     }
 
-    fn change(&mut self, when: When, link: &str, direction: Direction, change: LinkChange) {
+    /// The route over a pipe, if it is one of several of which the best one is used.
+    fn chosen_pipe(&self, link: &str) -> Option<usize> {
+        let mut routes = self.scenario.routes.iter();
+        routes.position(|route| route.place.is_some() && route.name == link)
+    }
+
+    fn change(&mut self, when: When, link: &str, direction: Direction, change: &LinkChange) {
         let mut used = self.used.iter();
         let Some(link) = used.position(|l| l.name.get_ref() == link) else {
             return;
         };
+        let change = change.clone();
         let (up, down) = match direction {
             Direction::Up => (Some(change), None),
             Direction::Down => (None, Some(change)),

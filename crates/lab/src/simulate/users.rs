@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use mpbond_sim::world::{ExchangeOutcome, Scenario};
 
 use crate::app::mean_and_p95;
-use crate::error::{Error, Result};
-use crate::experiment::{Direction, Experiment, Link, Role, Scheme};
+use crate::experiment::{Direction, Experiment, Link, Pipes, Role, Scheme};
 use crate::player::Passed;
 use crate::quantity::Quantity;
 
@@ -40,45 +39,47 @@ impl Other {
 
 /// A way to the proxy: a direct link, or pipe and HS-Path.
 pub(super) struct Way<'e> {
+    /// Name of its direct link, of its helper or, of a helper with several pipes, of its pipe.
     pub name: &'e str,
+    /// Name of the direct link or of the device behind it.
+    pub of: &'e str,
     /// Number of the helper.
     pub helper: Option<u32>,
+    /// Place among pipes of which the best one is used.
+    pub place: Option<usize>,
     pub links: Vec<&'e Link>,
     /// The pipe is seen from its other end.
     pub is_reversed: bool,
 }
 
 /// The ways of a user.
-///
-/// # Errors
-/// For helpers with several pipes.
-pub(super) fn ways<'e>(e: &'e Experiment, scheme: &Scheme, user: usize) -> Result<Vec<Way<'e>>> {
+pub(super) fn ways<'e>(e: &'e Experiment, scheme: &Scheme, user: usize) -> Vec<Way<'e>> {
     if scheme.dual && user > 0 {
-        return Ok(of_second(e, scheme));
+        return of_second(e, scheme);
     }
     let mut ways: Vec<Way> = scheme.direct_links(e).map(direct).collect();
     for (helper, number) in scheme.helpers(e).zip(0..) {
-        let (Some(pipe), Some(up)) = (e.pipe_of(helper), e.uplink_of(helper)) else {
-            continue;
-        };
-        if e.pipes_of(helper).count() > 1 {
-            let why = format!("helper {helper} has several pipes, which are not simulated");
-            return Err(Error::run(why));
+        let several = e.pipes_of(helper).count() > 1;
+        for (place, pipe) in e.pipes_of(helper).enumerate() {
+            ways.push(Way {
+                name: if several { pipe.name.get_ref() } else { helper },
+                of: helper,
+                helper: Some(number),
+                place: Some(place).filter(|_| several && scheme.pipes == Pipes::Best),
+                links: std::iter::once(pipe).chain(e.uplink_of(helper)).collect(),
+                is_reversed: false,
+            });
         }
-        ways.push(Way {
-            name: helper,
-            helper: Some(number),
-            links: vec![pipe, up],
-            is_reversed: false,
-        });
     }
-    Ok(ways)
+    ways
 }
 
 fn direct(link: &Link) -> Way<'_> {
     Way {
         name: link.name.get_ref(),
+        of: link.name.get_ref(),
         helper: None,
+        place: None,
         links: vec![link],
         is_reversed: false,
     }
@@ -95,7 +96,9 @@ fn of_second<'e>(e: &'e Experiment, scheme: &Scheme) -> Vec<Way<'e>> {
         .zip(scheme.direct_links(e).next());
     let lent = lent.map(|(pipe, up)| Way {
         name: e.host(Role::Primary).name.get_ref(),
+        of: e.host(Role::Primary).name.get_ref(),
         helper: Some(0),
+        place: None,
         links: vec![pipe, up],
         is_reversed: true,
     });

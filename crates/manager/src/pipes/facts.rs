@@ -11,6 +11,9 @@ use crate::ids::LinkId;
 /// Interval of observations while bytes move: that of helpers' reports.
 pub const PIPES_EVERY: Duration = Duration::from_millis(100);
 
+/// Longest silence of a link of Bluetooth that works: the exit from Sniff mode takes up to 0.8 s.
+pub const SNIFF_PAUSE: Duration = Duration::from_secs(1);
+
 /// State of a pipe with a subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipeFacts {

@@ -42,7 +42,7 @@ use crate::context::Context;
 use crate::ids::LinkId;
 use choice::{Choice, Step};
 
-pub use facts::{PIPES_EVERY, PipeFacts};
+pub use facts::{PIPES_EVERY, PipeFacts, SNIFF_PAUSE};
 pub use signal::{SIGNAL_EVERY, Signal};
 pub use why::{PipeChoice, PipeUse, Why};
 

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_manager::{PIPES_EVERY, PipeFacts, Signal};
+use mpbond_manager::{PIPES_EVERY, PipeFacts, SNIFF_PAUSE, Signal};
 use mpbond_net::pipe::PipeAddress;
 use mpbond_session::IDLE_LONG;
 use tokio::time::timeout;
@@ -17,10 +17,6 @@ use crate::network_changes::NetworkChanges;
 
 /// Interval while no bytes move, until the session reports that they move again.
 const QUIET: Duration = Duration::from_secs(1);
-
-/// Longest silence of a link behind a Unix socket that works: the exit from Bluetooth's Sniff mode
-/// takes up to 0.8 s.
-const UNIX_PAUSE: Duration = Duration::from_secs(1);
 
 /// Looks at the pipes of a session until it has long been quiet.
 async fn watch(primary: Rc<Primary>, driver: Driver) {
@@ -80,7 +76,7 @@ impl Primary {
                 facts.push(PipeFacts {
                     carrier: link.problem().is_none(),
                     pause: match is_unix {
-                        true => UNIX_PAUSE,
+                        true => SNIFF_PAUSE,
                         false => Duration::ZERO,
                     },
                     signal: self.signal_of(pipe, is_unix),

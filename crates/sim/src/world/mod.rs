@@ -74,7 +74,7 @@ use mpbond_units::Timestamp;
 
 pub use app::End as StreamEnd;
 pub use lasting::{Note, Noted};
-pub use mpbond_manager::WithoutProxy;
+pub use mpbond_manager::{SNIFF_PAUSE, WithoutProxy};
 pub use mpbond_session::{
     BufferDelay, FeedbackRule, HelperId, LeastBurst, Mechanism, Mechanisms, ReinjectionRule,
     SchedulerKind, StreamClass, StreamOrder,

@@ -117,6 +117,8 @@ pub struct Route {
     /// Its place, the cheapest one first, among pipes to one helper of which the best one is used;
     /// `None`: it is used whatever the others do.
     pub place: Option<usize>,
+    /// Longest time for which its pipe says nothing though it works.
+    pub pause: Duration,
     /// A walk away from the helper, by which the primary sees the signal of a Bluetooth pipe. What
     /// the link carries is that of its configuration and its faults.
     pub walk: Option<Walk>,
@@ -587,6 +589,7 @@ impl Route {
             backup: false,
             cost: 0,
             place: None,
+            pause: Duration::ZERO,
             walk: None,
             least_bursts: None,
         }

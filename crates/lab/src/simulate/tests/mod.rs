@@ -1,5 +1,6 @@
 //! Tests of simulated experiments.
 
+mod pipes;
 mod price;
 mod rows;
 mod streams;
