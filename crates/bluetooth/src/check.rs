@@ -113,6 +113,7 @@ mod tests {
         let channels: Channels = "22-29".parse().unwrap();
         let address: DeviceAddress = "00:1A:7D:DA:71:13".parse().unwrap();
         let adapter = |name: &str, is_up| Adapter {
+            number: 0,
             name: name.to_owned(),
             address,
             is_up,

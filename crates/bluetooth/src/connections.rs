@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 use tracing::{debug, info, warn};
 
+use crate::activity::Activity;
 use crate::carry::carry;
 use crate::repeats::Repeats;
 
@@ -20,6 +21,7 @@ pub(crate) struct Connections {
     most: usize,
     /// One reference for each connection, and one for this.
     running: Arc<()>,
+    activity: Activity,
     log: Log,
 }
 
@@ -28,11 +30,12 @@ pub(crate) struct Connections {
 struct Log(Arc<Mutex<Repeats>>);
 
 impl Connections {
-    /// No connections yet; at most `most` at a time.
-    pub fn new(most: usize) -> Self {
+    /// No connections yet; at most `most` at a time. All of them note their `activity`.
+    pub fn new(most: usize, activity: Activity) -> Self {
         Self {
             most,
             running: Arc::new(()),
+            activity,
             log: Log::default(),
         }
     }
@@ -54,13 +57,13 @@ impl Connections {
                 self.most
             ));
         }
-        let log = self.log.clone();
+        let (log, activity) = (self.log.clone(), self.activity.clone());
         let thread = thread::Builder::new().spawn(move || {
             let _mine = mine;
             match open(&near) {
                 Ok((far, kept)) => {
                     log.opened(&kept);
-                    match carry(&near, &far) {
+                    match carry(&near, &far, &activity) {
                         Ok(carried) => debug!(
                             up_bytes = carried.0,
                             down_bytes = carried.1,

@@ -5,6 +5,7 @@
 //! with them, and needs no other privilege than sockets of Bluetooth.
 #![deny(unsafe_code)]
 
+mod activity;
 mod address;
 mod bonds;
 mod carry;
@@ -17,6 +18,7 @@ mod listen;
 mod radio;
 mod reason;
 mod repeats;
+mod signal;
 mod socket_file;
 mod sys;
 

@@ -92,6 +92,7 @@ mod tests {
     fn without_an_adapter_and_with_one_that_is_off_the_remedies_differ() {
         assert!(no_adapter(&[]).contains("driver"));
         let off = Adapter {
+            number: 0,
             name: "hci0".to_owned(),
             address: "00:1A:7D:DA:71:13".parse().unwrap(),
             is_up: false,

@@ -8,6 +8,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::Socket;
 
+use crate::activity::Activity;
+
 /// Bytes that are read before they are written, in each direction: four frames of RFCOMM at a usual
 /// MTU of 1 kB. What waits here can take no other path any more.
 const BLOCK_BYTES: usize = 4 << 10;
@@ -122,15 +124,20 @@ pub(crate) fn until(deadline: Instant) -> PollTimeout {
 /// The end of one direction is the end of the connection, as an RFCOMM socket cannot close one
 /// direction alone: what one end sent before it closed is delivered, within [`LINGER`]; what it has
 /// not read is dropped. A socket is read only when the bytes read before have been written, so that
-/// an end that does not read stops the other one.
+/// an end that does not read stops the other one. `activity` is noted whenever bytes move.
 ///
 /// # Errors
 /// When the sockets cannot be set up or waited for.
-pub(crate) fn carry(first: &Socket, second: &Socket) -> io::Result<Carried> {
-    carry_with(first, second, LINGER)
+pub(crate) fn carry(first: &Socket, second: &Socket, activity: &Activity) -> io::Result<Carried> {
+    carry_with(first, second, activity, LINGER)
 }
 
-fn carry_with(first: &Socket, second: &Socket, linger: Duration) -> io::Result<Carried> {
+fn carry_with(
+    first: &Socket,
+    second: &Socket,
+    activity: &Activity,
+    linger: Duration,
+) -> io::Result<Carried> {
     let ends = [first, second];
     for end in ends {
         end.set_nonblocking(true)?;
@@ -148,6 +155,7 @@ fn carry_with(first: &Socket, second: &Socket, linger: Duration) -> io::Result<C
             events
         });
         let found = wait(ends, events, PollTimeout::NONE)?;
+        activity.note();
         if let Some(end) = step(ends, &mut blocks, found, gone) {
             break end;
         }

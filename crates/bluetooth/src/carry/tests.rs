@@ -26,7 +26,8 @@ fn carried_with(linger: Duration) -> (UnixStream, UnixStream, JoinHandle<(Carrie
         end.set_write_timeout(Some(WITHIN)).unwrap();
     }
     let thread = thread::spawn(move || {
-        let carried = carry_with(&first.into(), &second.into(), linger).unwrap();
+        let carried =
+            carry_with(&first.into(), &second.into(), &Activity::default(), linger).unwrap();
         let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
         let spent = usage.user_time() + usage.system_time();
         (carried, spent.num_microseconds())
@@ -38,6 +39,24 @@ fn pattern(seed: u8, length: usize) -> Vec<u8> {
     (0..length)
         .map(|i| (i * 7 + i / 251) as u8 ^ seed)
         .collect()
+}
+
+#[test]
+fn bytes_that_move_are_noted() {
+    let (mut near, first) = UnixStream::pair().unwrap();
+    let (mut far, second) = UnixStream::pair().unwrap();
+    let activity = Activity::default();
+    let of_thread = activity.clone();
+    let thread = thread::spawn(move || {
+        carry_with(&first.into(), &second.into(), &of_thread, LINGER).unwrap();
+    });
+    for _ in 0..2 {
+        near.write_all(&[1]).unwrap();
+        activity.wait();
+        far.read_exact(&mut [0]).unwrap();
+    }
+    drop(near);
+    thread.join().unwrap();
 }
 
 #[test]

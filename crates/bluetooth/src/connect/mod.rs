@@ -14,12 +14,14 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use socket2::Socket;
 
+use crate::activity::Activity;
 use crate::address::DeviceAddress;
 use crate::carry::until;
 use crate::channels::{Lease, Pool};
 use crate::connections::Connections;
 use crate::radio::RadioArgs;
 use crate::reason::reason;
+use crate::signal::{LinkOfPrimary, Signal};
 use crate::socket_file;
 use crate::sys::rfcomm::{self, Security};
 
@@ -31,10 +33,15 @@ const DIAL_LIMIT: Duration = Duration::from_secs(20);
 ///
 /// On the primary's device: the primary has `address = "unix:PATH"` for the pipe to this helper,
 /// and `mpbond bluetooth listen` runs on the helper's device.
+///
+/// With --link, the primary is told the strength of the signal while bytes move. A helper with
+/// `pipes = "best"` is then left for another pipe before the signal is lost.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  mpbond bluetooth connect --device 00:1A:7D:DA:71:13 --socket /run/mpbond/phone.sock")]
+Examples:
+  mpbond bluetooth connect --device 00:1A:7D:DA:71:13 --socket /run/mpbond/phone.sock
+  mpbond bluetooth connect --device 00:1A:7D:DA:71:13 --socket /run/mpbond/phone.sock --link phone
+                                     the pipe is called phone in primary.toml")]
 pub(crate) struct ConnectArgs {
     /// Address of the helper's device (`bluetoothctl devices`).
     #[arg(long, value_name = "ADDRESS")]
@@ -42,6 +49,17 @@ pub(crate) struct ConnectArgs {
     /// Unix socket to listen at; it is made, for this user alone.
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
+    /// Name of the pipe at the primary, which is told the strength of its signal.
+    #[arg(long, value_name = "NAME")]
+    link: Option<String>,
+    /// Socket of the primary's API.
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "link",
+        default_value = "/run/mpbond/primary.api"
+    )]
+    api: PathBuf,
     #[command(flatten)]
     radio: RadioArgs,
 }
@@ -63,8 +81,18 @@ impl ConnectArgs {
             self.device,
             self.radio.channels
         );
-        serve(&listener, dialer.pool.channels().count(), move |near| {
-            dialer.dial(near)
+        let (signal, activity) = (Signal::default(), Activity::default());
+        if let Some(name) = self.link {
+            let socket = self.api;
+            (signal.clone())
+                .tell(LinkOfPrimary { socket, name }, activity.clone())
+                .map_err(|e| Failure::run(format_args!("a thread cannot be made: {e}")))?;
+        }
+        let connections = Connections::new(dialer.pool.channels().count(), activity);
+        serve(&listener, &connections, move |near| {
+            let (far, line) = dialer.dial(near)?;
+            signal.connected(&far);
+            Ok((far, line))
         })
     }
 }
@@ -72,10 +100,9 @@ impl ConnectArgs {
 /// Accepts connections, and has `open` make the other end of each.
 fn serve<T: fmt::Display>(
     listener: &UnixListener,
-    most: usize,
+    connections: &Connections,
     open: impl Fn(&Socket) -> Result<(Socket, T), String> + Clone + Send + 'static,
 ) -> ! {
-    let connections = Connections::new(most);
     loop {
         match listener.accept() {
             Ok((near, _)) => {

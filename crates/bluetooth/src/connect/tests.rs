@@ -23,7 +23,8 @@ fn served(
     let (give, take) = channel();
     let give = std::sync::Arc::new(Mutex::new(give));
     thread::spawn(move || {
-        serve(&listener, most, move |_| {
+        let connections = Connections::new(most, Activity::default());
+        serve(&listener, &connections, move |_| {
             let (far, lease) = first_free(&pool, |channel| {
                 connect(channel)?;
                 let (far, other) = UnixStream::pair()?;

@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tracing::{debug, info, warn};
 
+use crate::activity::Activity;
 use crate::address::DeviceAddress;
 use crate::channels::Channels;
 use crate::connections::Connections;
@@ -129,7 +130,7 @@ impl fmt::Display for Line {
 
 /// Accepts connections until poll(2) fails.
 fn serve<T>(listeners: &[Socket], target: &Target) -> io::Result<T> {
-    let connections = Connections::new(MAX_CONNECTIONS);
+    let connections = Connections::new(MAX_CONNECTIONS, Activity::default());
     loop {
         let mut all: Vec<_> = listeners
             .iter()

@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::address::DeviceAddress;
 
 /// `BTPROTO_HCI` of the kernel's include/net/bluetooth/bluetooth.h.
-const BTPROTO_HCI: i32 = 1;
+pub(super) const BTPROTO_HCI: i32 = 1;
 /// `HCI_UP`, a bit of the flags.
 const HCI_UP: u32 = 0;
 /// Adapters that are asked for; `HCI_MAX_DEV` of the kernel.
@@ -62,6 +62,8 @@ nix::ioctl_read_bad!(
 /// An adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Adapter {
+    /// Number.
+    pub number: u16,
     /// Name, such as `hci0`.
     pub name: String,
     /// Its address.
@@ -94,6 +96,7 @@ pub(crate) fn adapters() -> io::Result<Vec<Adapter>> {
         // One that has just been removed is left out.
         if found.is_ok() {
             adapters.push(Adapter {
+                number: info.id,
                 name: format!("hci{}", info.id),
                 address: DeviceAddress(info.address),
                 is_up: info.flags >> HCI_UP & 1 == 1,

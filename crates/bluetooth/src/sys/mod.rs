@@ -2,3 +2,4 @@
 
 pub(crate) mod hci;
 pub(crate) mod rfcomm;
+pub(crate) mod rssi;

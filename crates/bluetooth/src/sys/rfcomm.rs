@@ -1,4 +1,4 @@
-//! Sockets of RFCOMM: `struct sockaddr_rc`, BT_SECURITY.
+//! Sockets of RFCOMM: `struct sockaddr_rc`, BT_SECURITY, RFCOMM_CONNINFO.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -22,6 +22,18 @@ struct SockaddrRc {
     family: libc::sa_family_t,
     device: [u8; 6],
     channel: u8,
+}
+
+/// `SOL_RFCOMM` and `RFCOMM_CONNINFO` of include/net/bluetooth/rfcomm.h.
+const SOL_RFCOMM: i32 = 18;
+const RFCOMM_CONNINFO: i32 = 2;
+
+/// `struct rfcomm_conninfo`.
+#[repr(C)]
+#[derive(Default)]
+struct RfcommConninfo {
+    handle: u16,
+    class: [u8; 3],
 }
 
 /// `struct bt_security`.
@@ -88,6 +100,29 @@ pub(crate) fn address(device: DeviceAddress, channel: u8) -> io::Result<SockAddr
     Ok(address)
 }
 
+/// Handle of the baseband's connection under one of RFCOMM.
+///
+/// # Errors
+/// When the socket is not one of RFCOMM, or not connected any more.
+pub(crate) fn handle(socket: &Socket) -> io::Result<u16> {
+    let mut value = RfcommConninfo::default();
+    let mut length = size_of::<RfcommConninfo>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` octets into the structure, which is so long.
+    let got = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            SOL_RFCOMM,
+            RFCOMM_CONNINFO,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    match got {
+        0 => Ok(value.handle),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The device in an address that the kernel gave; `None` for an address of another family.
 pub(crate) fn device(address: &SockAddr) -> Option<DeviceAddress> {
     let has_device = offset_of!(SockaddrRc, channel);
@@ -108,6 +143,7 @@ mod tests {
     #[test]
     fn an_address_has_the_layout_of_the_kernel() {
         assert_eq!((size_of::<SockaddrRc>(), size_of::<BtSecurity>()), (10, 2));
+        assert_eq!(size_of::<RfcommConninfo>(), 6);
         let to: DeviceAddress = "00:1A:7D:DA:71:13".parse().unwrap();
         let address = address(to, 22).unwrap();
         assert_eq!((address.len(), address.family()), (10, 31));

@@ -138,7 +138,7 @@ _mpbond_bluetooth() {
             return 0
             ;;
         mpbond_bluetooth__subcmd__bluetooth__subcmd__connect)
-            opts="-h -V --device --socket --channels --adapter --unencrypted --log --log-json --help --version"
+            opts="-h -V --device --socket --link --api --channels --adapter --unencrypted --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -149,6 +149,14 @@ _mpbond_bluetooth() {
                     return 0
                     ;;
                 --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --link)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

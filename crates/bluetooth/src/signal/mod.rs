@@ -1,0 +1,154 @@
+//! Strength of the signal of the link to a device, told to the primary while bytes move.
+
+mod api;
+mod strength;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::Socket;
+use tracing::{info, warn};
+
+use crate::activity::Activity;
+use crate::reason::reason;
+use crate::repeats::Repeats;
+use crate::sys::hci::adapters;
+use crate::sys::rfcomm;
+use crate::sys::rssi::Commands;
+pub(crate) use api::LinkOfPrimary;
+
+/// Interval of samples, for which the primary's filter is made (Wear OS paper, Table 3).
+const EVERY: Duration = Duration::from_millis(200);
+
+/// The link to a device, by the newest connection. Copies are of the same one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Signal(Arc<Mutex<Option<Link>>>);
+
+/// A connection of the baseband.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    /// Number of the adapter.
+    adapter: u16,
+    handle: u16,
+}
+
+impl Signal {
+    /// A connection of RFCOMM was made. All of them share one link.
+    pub fn connected(&self, socket: &Socket) {
+        let link = link_of(socket).ok();
+        let mut of_device = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *of_device = link.or(*of_device);
+    }
+
+    fn link(&self) -> Option<Link> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread that tells the primary the strength while bytes move, and sleeps otherwise.
+    ///
+    /// # Errors
+    /// When the thread cannot be made.
+    pub fn tell(self, to: LinkOfPrimary, activity: Activity) -> io::Result<()> {
+        let mut commands = None;
+        let tell = move || {
+            let link = self.link()?;
+            Some(sample(&mut commands, link).and_then(|dbm| to.tell(dbm)))
+        };
+        let thread = thread::Builder::new();
+        thread
+            .spawn(move || while_active(&activity, tell))
+            .map(drop)
+    }
+}
+
+/// Calls a function at intervals while anything moves; its errors are lines for the log.
+fn while_active(activity: &Activity, mut tell: impl FnMut() -> Option<Result<(), String>>) -> ! {
+    let mut log = Repeats::default();
+    loop {
+        activity.wait();
+        if let Some(told) = tell() {
+            logged(&mut log, told);
+        }
+        thread::sleep(EVERY);
+    }
+}
+
+/// The link of a connection.
+fn link_of(socket: &Socket) -> io::Result<Link> {
+    let handle = rfcomm::handle(socket)?;
+    let local = rfcomm::device(&socket.local_addr()?);
+    let adapter = adapters()?.into_iter().find(|a| Some(a.address) == local);
+    let adapter = adapter.ok_or(io::ErrorKind::NotFound)?.number;
+    Ok(Link { adapter, handle })
+}
+
+/// Strength of a link's signal in dBm. `commands` is the socket for it, which is kept.
+fn sample(commands: &mut Option<(u16, Commands)>, link: Link) -> Result<i16, String> {
+    let opened = match commands.take_if(|(adapter, _)| *adapter == link.adapter) {
+        Some((_, opened)) => Ok(opened),
+        None => Commands::of(link.adapter),
+    };
+    let asked = opened.and_then(|opened| Ok((opened.rssi(link.handle)?, opened)));
+    let (rssi, opened) = asked.map_err(|e| {
+        let (why, number) = (reason(&e), link.adapter);
+        format!("the strength of the signal is not told: hci{number}: {why}")
+    })?;
+    *commands = Some((link.adapter, opened));
+    Ok(strength::dbm(rssi))
+}
+
+fn logged(log: &mut Repeats, told: Result<(), String>) {
+    match told {
+        Ok(()) if log.succeeded() => info!("the strength of the signal is told again"),
+        Ok(()) => {}
+        Err(line) => {
+            if let Some(line) = log.failed(Instant::now(), &line) {
+                warn!("{line}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+
+    use super::*;
+
+    #[test]
+    fn it_is_told_while_something_moves_and_not_afterwards() {
+        let activity = Activity::default();
+        let (told, all) = channel();
+        let of_thread = activity.clone();
+        thread::spawn(move || {
+            while_active(&of_thread, || {
+                let ended = told.send(()).is_err();
+                Some(ended.then_some(()).ok_or_else(String::new))
+            })
+        });
+        let within = Duration::from_secs(60);
+        for _ in 0..3 {
+            activity.note();
+            all.recv_timeout(within).unwrap();
+        }
+        let idle = all.recv_timeout(4 * EVERY);
+        assert_eq!(idle, Err(RecvTimeoutError::Timeout));
+        activity.note();
+        all.recv_timeout(within).unwrap();
+    }
+
+    #[test]
+    fn a_socket_without_a_link_of_bluetooth_changes_nothing() {
+        let signal = Signal::default();
+        let link = Link {
+            adapter: 1,
+            handle: 42,
+        };
+        *signal.0.lock().unwrap() = Some(link);
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        signal.connected(&socket.into());
+        assert_eq!(signal.link(), Some(link));
+    }
+}
