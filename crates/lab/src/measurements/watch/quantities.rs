@@ -17,7 +17,7 @@ pub(super) type Of = fn(&Outcome) -> Option<f64>;
 
 /// Quantities by name, whose last part is the unit. All but `message_s`, `wifi_mbps` and
 /// `phone_mbps` are of the first flow.
-pub(super) const QUANTITIES: [(&str, Of); 23] = [
+pub(super) const QUANTITIES: [(&str, Of); 26] = [
     ("goodput_mbps", |o| rate(o, first(o))),
     ("phone_mbps", |o| rate(o, on(o, Path::Phone))),
     ("wifi_mbps", |o| rate(o, on(o, Path::Wifi))),
@@ -28,10 +28,13 @@ pub(super) const QUANTITIES: [(&str, Of); 23] = [
     ("delay_median_s", |o| delays(o).median()),
     ("delay_most_s", |o| delays(o).max()),
     ("delayed_share", delayed_share),
-    ("d1_s", |o| part(o, 0)),
-    ("d2_s", |o| part(o, 1)),
-    ("d3_s", |o| part(o, 2)),
-    ("d4_s", |o| part(o, 3)),
+    ("d1_s", |o| part(o, 0).mean()),
+    ("d2_s", |o| part(o, 1).mean()),
+    ("d3_s", |o| part(o, 2).mean()),
+    ("d4_s", |o| part(o, 3).mean()),
+    ("d2_share", d2_share),
+    ("d4_median_s", |o| part(o, 3).median()),
+    ("d4_most_s", |o| part(o, 3).max()),
     ("message_s", message),
     ("gap_s", gap),
     ("sniff_every_s", sniff_every),
@@ -91,9 +94,18 @@ fn delayed_share(o: &Outcome) -> Option<f64> {
     Some(delayed.count() as f64 / delays.len() as f64)
 }
 
-fn part(o: &Outcome, n: usize) -> Option<f64> {
+/// A part of the delays.
+fn part(o: &Outcome, n: usize) -> Sample {
     let parts = first(o).filter_map(|d| d.parts);
-    Sample::new(parts.map(|p| p[n].as_secs_f64()).collect()).mean()
+    Sample::new(parts.map(|p| p[n].as_secs_f64()).collect())
+}
+
+/// The share of d2 in the sum of the parts' means.
+fn d2_share(o: &Outcome) -> Option<f64> {
+    let means: Option<Vec<f64>> = (0..4).map(|n| part(o, n).mean()).collect();
+    let means = means?;
+    let sum: f64 = means.iter().sum();
+    (sum > 0.0).then(|| means[1] / sum)
 }
 
 /// Mean time of a message of the second flow, from the server's application to the watch's.
