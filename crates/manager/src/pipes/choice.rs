@@ -194,7 +194,10 @@ impl Choice {
         }
         self.drain(now);
         match self.trial {
-            Some(trial) if now.since(trial.since) >= TRIAL => self.end_trial(now, trial),
+            // One that does not answer has to answer, or to fail, first.
+            Some(trial) if now.since(trial.since) >= TRIAL && !self.is_asked(self.used) => {
+                self.end_trial(now, trial);
+            }
             Some(_) => {}
             None => self.look_at_rates(now),
         }
@@ -440,6 +443,10 @@ impl Choice {
         if self.get(link).is_some_and(|pipe| pipe.subflow.is_some()) {
             self.steps.push(Step::Rejoin(link, FAILED));
         }
+    }
+
+    fn is_asked(&self, link: LinkId) -> bool {
+        self.get(link).is_some_and(|pipe| pipe.asked().is_some())
     }
 
     fn carried(&self, link: LinkId) -> u64 {

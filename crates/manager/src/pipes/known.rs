@@ -23,6 +23,10 @@ const QUIET: Duration = Duration::from_millis(150);
 /// Time for an answer, beside two round trips.
 const ANSWER: Duration = Duration::from_millis(100);
 
+/// Time for an answer beside that, while nothing has come since bytes began to move: the radio may
+/// have to wake. WiFi that saves power takes 0.3 s for it, and as long for its next beacon.
+const WAKES: Duration = Duration::from_millis(600);
+
 /// Longest time between two records that counts: a slow pipe takes that long for one of 16 KiB.
 const MOST_GAP: Duration = Duration::from_secs(2);
 
@@ -62,11 +66,16 @@ pub(super) struct Known {
     waiting_bytes: u64,
     /// Bytes that wait at the helper, by its last report, and when that came.
     reported: Option<(Timestamp, u64)>,
+    /// When its last record came.
+    record: Timestamp,
+    /// The same, or when an acknowledgement of what it has carried came on any subflow.
     heard: Timestamp,
     /// When it was asked, unless it has answered.
     asked: Option<Timestamp>,
     /// Bytes have moved since its last answer, so that its silence is none of the applications.
     expects: bool,
+    /// When they began to move after a pause.
+    expected: Timestamp,
     /// Longest recent time between two records while it carried bytes.
     gap: Duration,
     patience: Duration,
@@ -89,9 +98,11 @@ impl Known {
             moved: [0; 2],
             waiting_bytes: 0,
             reported: None,
+            record: Timestamp::ZERO,
             heard: Timestamp::ZERO,
             asked: None,
             expects: false,
+            expected: Timestamp::ZERO,
             gap: Duration::ZERO,
             patience: Duration::ZERO,
             slow: None,
@@ -135,17 +146,26 @@ impl Known {
         self.carried += self.moved[0] + self.moved[1];
         self.waiting_bytes = facts.waiting_bytes;
         let before = self.heard;
+        self.record = self.record.max(facts.heard);
         self.heard = self.heard.max(facts.heard);
-        // Acknowledgements may come on other subflows.
+        // Acknowledgements may come on other subflows, and late: they are no answers.
         if facts.octets != self.octets {
             self.octets = facts.octets;
             self.heard = now;
         }
-        if self.expects && self.heard > before {
-            self.gap = self.heard.since(before).max(self.gap * 9 / 10);
+        // Pauses of applications are no gaps.
+        if self.has_moved() && (!self.expects || now.since(before) >= MOST_GAP) {
+            self.expected = now;
         }
-        self.patience = ANSWER + 2 * facts.rtt + facts.pause + self.gap.min(MOST_GAP);
-        if self.asked.is_some_and(|asked| self.heard > asked) {
+        if self.expects && self.heard > before {
+            let since = before.max(self.expected);
+            self.gap = self.heard.since(since).max(self.gap * 9 / 10);
+        }
+        let rested = self.expects && self.heard <= self.expected;
+        let wakes = if rested { WAKES } else { Duration::ZERO };
+        let pause = wakes.max(facts.pause);
+        self.patience = ANSWER + 2 * facts.rtt + pause + self.gap.min(MOST_GAP);
+        if self.asked.is_some_and(|asked| self.record > asked) {
             self.asked = None;
             self.expects = false;
             self.suspect = false;
@@ -199,7 +219,8 @@ impl Known {
     /// Whether it says nothing, though it should.
     pub(super) fn is_quiet(&self, now: Timestamp) -> bool {
         let quiet = QUIET.max(self.gap.min(MOST_GAP) * 5 / 4);
-        self.expects && self.is_usable() && now.since(self.heard) >= quiet
+        let since = self.heard.max(self.expected);
+        self.expects && self.is_usable() && now.since(since) >= quiet
     }
 
     /// When it was asked, unless it has answered.
@@ -220,7 +241,7 @@ impl Known {
     }
 
     pub(super) fn has_answered_since(&self, since: Timestamp) -> bool {
-        self.is_usable() && self.heard > since
+        self.is_usable() && self.record > since
     }
 
     pub(super) fn suspect(&mut self) {

@@ -30,6 +30,10 @@ struct Pipe {
     subflow: SubflowId,
     queue: u64,
     carried: u64,
+    /// Bytes that the primary has sent.
+    sent: u64,
+    /// Octets of it that were acknowledged late, on another subflow.
+    late: u64,
     heard: Timestamp,
     asked: bool,
     signal: Option<Signal>,
@@ -82,6 +86,8 @@ impl World {
                 subflow: SubflowId(i as u32),
                 queue: 0,
                 carried: 0,
+                sent: 0,
+                late: 0,
                 heard: Timestamp::ZERO,
                 asked: false,
                 signal: None,
@@ -184,8 +190,8 @@ impl World {
                     link: LinkId(i),
                     subflow: pipe.subflow,
                     carrier: pipe.carrier,
-                    bytes: [pipe.carried, 0],
-                    octets: pipe.carried,
+                    bytes: [pipe.carried, pipe.sent],
+                    octets: pipe.carried + pipe.late,
                     waiting_bytes: 0,
                     heard: pipe.heard,
                     rtt: Duration::from_millis(40),
@@ -287,6 +293,76 @@ fn a_silent_one_is_left_soon_and_nothing_is_lost() {
     assert_eq!(world.used(), SECOND);
     world.run(Duration::from_millis(300));
     assert_eq!(world.used(), FIRST);
+}
+
+/// A pause of the application is none of the pipe.
+#[test]
+fn a_silent_one_is_left_as_soon_after_a_pause() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.run(seconds(5));
+    world.source = BitRate::ZERO;
+    world.run(seconds(10));
+    // A request, and its answer.
+    world.pipes[0].sent += 100;
+    world.run(PIPES_EVERY);
+    world.source = mbps(2.0);
+    world.run(Duration::from_millis(500));
+    world.pipes[0].works = false;
+    let before = world.ms();
+    world.run(seconds(3));
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::Failed(FIRST)));
+    assert!((at - before) <= 800, "{}", at - before);
+}
+
+#[test]
+fn a_radio_may_wake_before_the_first_bytes_come() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.run(seconds(5));
+    world.source = BitRate::ZERO;
+    world.run(seconds(10));
+    // The request has gone out, and nothing comes for a time.
+    world.pipes[0].sent += 100;
+    world.pipes[0].works = false;
+    world.source = mbps(2.0);
+    world.run(Duration::from_millis(600));
+    world.pipes[0].works = true;
+    world.run(seconds(3));
+    assert_eq!((world.used(), world.chosen.len()), (FIRST, 0));
+}
+
+/// What it brought before is acknowledged on the other one.
+#[test]
+fn a_late_acknowledgement_is_no_answer() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.run(seconds(5));
+    world.pipes[0].works = false;
+    let before = world.ms();
+    world.run(Duration::from_millis(300));
+    world.pipes[0].late = 1_000;
+    world.run(seconds(2));
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::Failed(FIRST)));
+    assert!((at - before) <= 1_100, "{}", at - before);
+}
+
+#[test]
+fn a_trial_does_not_end_for_one_that_is_silent() {
+    let mut world = World::new(&[4.0, 1.0], 8.0);
+    for _ in 0..20 {
+        if world.tried == 0 {
+            world.run(PIPES_EVERY);
+        }
+    }
+    world.run(Duration::from_millis(700));
+    assert_eq!((world.tried, world.used()), (1, FIRST));
+    world.pipes[0].works = false;
+    // It has carried more.
+    world.run(Duration::from_millis(300));
+    assert_eq!(world.choice.of(SECOND).unwrap().state, PipeUse::Tried);
+    world.run(seconds(2));
+    let (_, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::Failed(FIRST)));
 }
 
 #[test]
