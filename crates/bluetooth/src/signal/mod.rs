@@ -22,9 +22,10 @@ pub(crate) use api::LinkOfPrimary;
 /// Interval of samples, for which the primary's filter is made (Wear OS paper, Table 3).
 const EVERY: Duration = Duration::from_millis(200);
 
-/// The link to a device, by the newest connection. Copies are of the same one.
+/// The link to a device, by the newest connection, or why it is not known. Copies are of the same
+/// one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Signal(Arc<Mutex<Option<Link>>>);
+pub(crate) struct Signal(Arc<Mutex<Option<Result<Link, String>>>>);
 
 /// A connection of the baseband.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +38,19 @@ struct Link {
 impl Signal {
     /// A connection of RFCOMM was made. All of them share one link.
     pub fn connected(&self, socket: &Socket) {
-        let link = link_of(socket).ok();
+        let link = link_of(socket).map_err(|e| {
+            let why = reason(&e);
+            format!("the strength of the signal is not told: the link is not known: {why}")
+        });
         let mut of_device = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *of_device = link.or(*of_device);
+        if link.is_ok() || !matches!(*of_device, Some(Ok(_))) {
+            *of_device = Some(link);
+        }
     }
 
-    fn link(&self) -> Option<Link> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn link(&self) -> Option<Result<Link, String>> {
+        let of_device = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        of_device.clone()
     }
 
     /// Starts a thread that tells the primary the strength while bytes move, and sleeps otherwise.
@@ -53,8 +60,8 @@ impl Signal {
     pub fn tell(self, to: LinkOfPrimary, activity: Activity) -> io::Result<()> {
         let mut commands = None;
         let tell = move || {
-            let link = self.link()?;
-            Some(sample(&mut commands, link).and_then(|dbm| to.tell(dbm)))
+            let dbm = self.link()?.and_then(|link| sample(&mut commands, link));
+            Some(dbm.and_then(|dbm| to.tell(dbm)))
         };
         let thread = thread::Builder::new();
         thread
@@ -140,15 +147,19 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_without_a_link_of_bluetooth_changes_nothing() {
+    fn a_socket_without_a_link_of_bluetooth_is_a_reason_where_none_is_known() {
         let signal = Signal::default();
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let socket = socket.into();
+        signal.connected(&socket);
+        let why = signal.link().unwrap().unwrap_err();
+        assert!(why.contains("the link is not known: "), "{why}");
         let link = Link {
             adapter: 1,
             handle: 42,
         };
-        *signal.0.lock().unwrap() = Some(link);
-        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        signal.connected(&socket.into());
-        assert_eq!(signal.link(), Some(link));
+        *signal.0.lock().unwrap() = Some(Ok(link));
+        signal.connected(&socket);
+        assert_eq!(signal.link(), Some(Ok(link)));
     }
 }
