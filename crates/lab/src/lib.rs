@@ -93,6 +93,8 @@ mod app;
 mod bins;
 #[cfg(feature = "measurements")]
 pub mod bulk;
+#[cfg(feature = "measurements")]
+mod cable;
 mod chain;
 mod client;
 mod combine;

@@ -243,6 +243,18 @@ pub(crate) fn wire(near: &Host, far: &Host, name: &str, far_name: &str) -> Resul
     })
 }
 
+/// Gives a device an address, and a route to its network.
+///
+/// # Errors
+/// Errors of the kernel.
+#[cfg(feature = "measurements")]
+pub(crate) fn address_on(host: &Host, device: &str, address: IpAddr, prefix: u8) -> Result<()> {
+    host.netlink("set its address", async |nl| {
+        let add = nl.address().add(index(device)?, address, prefix);
+        add.execute().await
+    })
+}
+
 fn address(host: &Host, plan: &HostPlan) -> Result<()> {
     host.netlink("set its addresses and rules", async |nl| {
         for interface in &plan.interfaces {

@@ -34,6 +34,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &[
             "capture",
             "l2",
+            "net",
             "plot",
             "price",
             "probe",

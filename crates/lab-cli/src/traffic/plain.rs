@@ -17,7 +17,7 @@ use super::client::split;
 use super::server::PORT;
 use crate::lab::failed;
 
-/// Send plain data, by TCP or UDP, from memory or a file.
+/// Send plain data, by TCP, UDP or Ethernet frames, from memory or a file.
 ///
 /// There is no protocol but the transport's, so that processors do nothing else. Ends after --bytes
 /// or --duration, whichever comes first.
@@ -26,7 +26,8 @@ use crate::lab::failed;
 Examples:
   mpbond traffic send 192.0.2.7 --bytes '100 MB' --file photo.raw --copy one
   mpbond traffic send 192.0.2.7 --transport udp:1472 --rate '24 Mbit/s' --duration 20s
-  mpbond traffic send 192.0.2.7 --transport udp:1472 --datagrams gso --duration 20s")]
+  mpbond traffic send 192.0.2.7 --transport udp:1472 --datagrams gso --duration 20s
+  mpbond traffic send 192.0.2.7 --transport l2 --rate '24 Mbit/s' --duration 20s       as root")]
 pub(crate) struct SendArgs {
     /// The receiver: a name or address, with a port where it is not 7008.
     #[arg(value_name = "HOST[:PORT]")]
@@ -58,7 +59,8 @@ pub(crate) struct SendArgs {
 #[command(after_help = "\
 Examples:
   mpbond traffic receive --file photo.raw --copy one
-  mpbond traffic receive --transport udp:1472 --datagrams gso --json")]
+  mpbond traffic receive --transport udp:1472 --datagrams gso --json
+  mpbond traffic receive --transport l2                                  as root")]
 pub(crate) struct ReceiveArgs {
     /// Listening address.
     #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([0; 8], PORT)))]
@@ -101,7 +103,8 @@ pub(crate) struct RelayArgs {
 
 #[derive(Debug, Args)]
 struct Common {
-    /// tcp, or udp:BYTES with the payload of a datagram.
+    /// tcp; udp:BYTES with the payload of a datagram; or l2, Ethernet frames as in the L2 pipe,
+    /// between hosts of one link and with CAP_NET_RAW.
     #[arg(long, default_value = "tcp")]
     transport: Transport,
     /// File that data comes from (again from its beginning after its end) or goes into.

@@ -33,7 +33,7 @@ pub(super) enum Source {
 impl Source {
     pub(super) fn open(file: Option<&Files>, transport: Transport) -> Result<Self> {
         let buffer_bytes = match transport {
-            Transport::Tcp => BUFFER_BYTES,
+            Transport::Tcp | Transport::L2 => BUFFER_BYTES,
             Transport::Udp(bytes) => BUFFER_BYTES.max(bytes.into()),
         };
         let Some(Files { path, copies, .. }) = file else {

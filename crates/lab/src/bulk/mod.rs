@@ -1,11 +1,12 @@
 //! Plain transfers without a protocol of their own, for measurements of what networking costs the
 //! processor: the applications of "Trimming the Smartphone Network Stack", section 2.1.
 //!
-//! A sender and a receiver, over TCP or UDP, at a constant rate or as fast as possible, from and
-//! into files or memory. With one copy, data goes between file and socket inside the kernel
-//! (`sendfile(2)`, `splice(2)`); with two, through a buffer of the program.
+//! A sender and a receiver, over TCP, UDP or Ethernet frames, at a constant rate or as fast as
+//! possible, from and into files or memory. With one copy, data goes between file and socket inside
+//! the kernel (`sendfile(2)`, `splice(2)`); with two, through a buffer of the program.
 
 mod file;
+mod frames;
 mod options;
 mod pace;
 mod receive;
@@ -35,7 +36,8 @@ pub struct Moved {
     /// Bytes sent or received.
     pub bytes: u64,
     /// Time in seconds. Over TCP, from the connection to the end of it; of a sender of datagrams,
-    /// from its beginning to the last one; of their receiver, from the first to the last.
+    /// from its beginning to the last one; of their receiver, from the first to the last. Over
+    /// frames, from the opening of the channel to its end, at the sender to the acknowledgement.
     pub seconds: f64,
     /// Bytes that were sent and did not arrive; receivers of datagrams only.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::END_BYTES;
 use crate::error::{Error, Result};
 
-/// Transport of a transfer: `tcp`, or `udp:BYTES` with the payload of a datagram.
+/// Transport of a transfer: `tcp`, `udp:BYTES` with the payload of a datagram, or `l2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Transport {
@@ -20,6 +20,8 @@ pub enum Transport {
     Tcp,
     /// Datagrams of this many bytes.
     Udp(u16),
+    /// Ethernet frames between two hosts of one link, by the L2 pipe of the daemons.
+    L2,
 }
 
 impl Transport {
@@ -31,14 +33,16 @@ impl FromStr for Transport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "tcp" {
-            return Ok(Self::Tcp);
+        match text {
+            "tcp" => return Ok(Self::Tcp),
+            "l2" => return Ok(Self::L2),
+            _ => {}
         }
         let bytes = text.strip_prefix("udp:").and_then(|b| b.parse().ok());
         match bytes.filter(|bytes| Self::DATAGRAM.contains(bytes)) {
             Some(bytes) => Ok(Self::Udp(bytes)),
             None => Err(format!(
-                "\"{text}\" is neither tcp nor udp:BYTES with {} to {} bytes",
+                "\"{text}\" is none of tcp, l2, and udp:BYTES with {} to {} bytes",
                 Self::DATAGRAM.start(),
                 Self::DATAGRAM.end()
             )),
@@ -65,6 +69,7 @@ impl fmt::Display for Transport {
         match self {
             Self::Tcp => f.write_str("tcp"),
             Self::Udp(bytes) => write!(f, "udp:{bytes}"),
+            Self::L2 => f.write_str("l2"),
         }
     }
 }
@@ -174,10 +179,10 @@ impl ReceiveOptions {
 
 fn check(transport: Transport, datagrams: Datagrams, file: Option<&Files>) -> Result<()> {
     match transport {
-        Transport::Tcp if datagrams != Datagrams::Single => {
+        Transport::Tcp | Transport::L2 if datagrams != Datagrams::Single => {
             return wrong("calls for many datagrams need the transport udp:BYTES");
         }
-        Transport::Udp(_) if file.is_some_and(|f| f.copies == Copies::One) => {
+        Transport::Udp(_) | Transport::L2 if file.is_some_and(|f| f.copies == Copies::One) => {
             return wrong("one copy needs the transport tcp");
         }
         // One segment less would not be many.

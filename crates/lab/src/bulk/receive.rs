@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::file::Sink;
 use super::options::{Datagrams, ReceiveOptions, Transport};
-use super::{BUFFER_BYTES, Moved, is_end, late};
+use super::{BUFFER_BYTES, Moved, frames, is_end, late};
 use crate::error::{Doing, Result};
 use crate::sys;
 
@@ -26,6 +26,8 @@ pub struct Receiver {
 enum Socket {
     Tcp(TcpListener),
     Udp(UdpSocket),
+    /// For the offer of a channel.
+    L2(TcpListener),
 }
 
 impl Receiver {
@@ -38,6 +40,7 @@ impl Receiver {
         let what = format!("cannot listen at {}", options.listen);
         let socket = match options.transport {
             Transport::Tcp => Socket::Tcp(TcpListener::bind(options.listen).doing(&what)?),
+            Transport::L2 => Socket::L2(TcpListener::bind(options.listen).doing(&what)?),
             Transport::Udp(_) => {
                 let socket = UdpSocket::bind(options.listen).doing(&what)?;
                 let of = socket2::SockRef::from(&socket);
@@ -62,7 +65,7 @@ impl Receiver {
     /// Errors of the kernel.
     pub fn address(&self) -> Result<SocketAddr> {
         let address = match &self.socket {
-            Socket::Tcp(socket) => socket.local_addr(),
+            Socket::Tcp(socket) | Socket::L2(socket) => socket.local_addr(),
             Socket::Udp(socket) => socket.local_addr(),
         };
         address.doing("no address of the socket")
@@ -79,6 +82,7 @@ impl Receiver {
                 from.set_read_timeout(patience)?;
                 stream(&from, &mut self.sink)
             }),
+            Socket::L2(listener) => frames::receive(&listener, &mut self.sink, self.patience),
             Socket::Udp(socket) => datagrams(&socket, &mut self.sink, patience),
         };
         let late = |e| {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::file::Source;
 use super::options::{Datagrams, SendOptions, Transport};
 use super::pace::Pace;
-use super::{BUFFER_BYTES, Moved, end_of, late};
+use super::{BUFFER_BYTES, Moved, end_of, frames, late};
 use crate::error::{Doing, Result};
 use crate::sys;
 
@@ -38,9 +38,13 @@ pub(super) fn send_within(options: &SendOptions, patience: Duration) -> Result<M
             let to = TcpStream::connect_timeout(&options.to, PATIENCE).doing(&what)?;
             to.set_write_timeout(Some(patience)).doing(&what)?;
             let sent = stream(options, &mut source, to);
-            let (silence, ask) = ("the receiver took nothing", "is it still running?");
-            sent.map_err(|e| late(e, silence, patience, ask))
-                .doing(&what)
+            sent.map_err(|e| untaken(e, patience)).doing(&what)
+        }
+        Transport::L2 => {
+            let to = TcpStream::connect_timeout(&options.to, PATIENCE).doing(&what)?;
+            to.set_read_timeout(Some(patience)).doing(&what)?;
+            let sent = frames::send(options, &mut source, to, patience);
+            sent.map_err(|e| untaken(e, patience)).doing(&what)
         }
         Transport::Udp(bytes) => {
             let local = match options.to {
@@ -57,6 +61,11 @@ pub(super) fn send_within(options: &SendOptions, patience: Duration) -> Result<M
             Ok(moved)
         }
     }
+}
+
+fn untaken(e: io::Error, patience: Duration) -> io::Error {
+    let (silence, ask) = ("the receiver took nothing", "is it still running?");
+    late(e, silence, patience, ask)
 }
 
 fn stream(options: &SendOptions, source: &mut Source, mut to: TcpStream) -> io::Result<Moved> {

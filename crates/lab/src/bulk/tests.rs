@@ -1,12 +1,18 @@
 //! Transfers over the loopback interface.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use mpbond_testing::namespaces::{is_called_for, play};
 use mpbond_units::BitRate;
+use sha2::{Digest, Sha256};
 
 use super::*;
+use crate::cable::{self, Cable};
+use crate::host::Host;
+use crate::wiring::counters;
 
 fn sending(to: SocketAddr, transport: &str) -> SendOptions {
     SendOptions {
@@ -119,6 +125,97 @@ fn a_transfer_with_a_rate_ends_when_its_time_is_over() {
 }
 
 #[test]
+fn a_file_arrives_whole_over_ethernet_frames() {
+    play("-Urn", "bulk::tests::role_of_frames");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn role_of_frames() {
+    if !is_called_for() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [source, sink] = ["source", "sink"].map(|name| folder.path().join(name));
+    let content: Vec<u8> = (0..700_001_u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(&source, &content).unwrap();
+    let cable = Cable::new().unwrap();
+    for (bytes, rate) in [(20_000_000, None), (500_000, Some(BitRate::from_mbps(8.0)))] {
+        let to = ReceiveOptions {
+            listen: SocketAddr::new(cable::FAR, 0),
+            file: file(&sink, Copies::Two),
+            ..receiving("l2")
+        };
+        let frames = |host: &Host| host.enter(|| counters(host.name()).unwrap().received_packets);
+        let before = frames(&cable.far).unwrap();
+        let (tell, hear) = std::sync::mpsc::channel();
+        let [sent, received] = std::thread::scope(|scope| {
+            let far = scope.spawn(|| {
+                let receive = move || {
+                    let receiver = Receiver::open(&to).unwrap();
+                    tell.send(receiver.address().unwrap()).unwrap();
+                    receiver.receive().unwrap()
+                };
+                cable.far.enter(receive).unwrap()
+            });
+            let options = SendOptions {
+                file: file(&source, Copies::Two),
+                rate,
+                bytes: Some(bytes),
+                ..sending(hear.recv().unwrap(), "l2")
+            };
+            let sent = cable.near.enter(|| send(&options).unwrap()).unwrap();
+            [sent, far.join().unwrap()]
+        });
+        assert_eq!((sent.bytes, received.bytes), (bytes, bytes));
+        let expect: Vec<u8> = content
+            .iter()
+            .copied()
+            .cycle()
+            .take(bytes as usize)
+            .collect();
+        let digest = |octets: &[u8]| format!("{:x}", Sha256::digest(octets));
+        let arrived = std::fs::read(&sink).unwrap();
+        assert_eq!(digest(&arrived), digest(&expect));
+        // TCP would pass in larger segments through the cable.
+        let count = frames(&cable.far).unwrap() - before;
+        assert!(count > bytes / 1500, "{count} frames");
+        if let Some(rate) = rate {
+            let least = bytes as f64 * 8.0 / rate.bps() as f64;
+            assert!(sent.seconds > 0.9 * least, "{sent:?}");
+        }
+    }
+}
+
+#[test]
+fn an_end_that_cannot_use_frames_is_named() {
+    let to = receiving("l2");
+    let receiver = Receiver::open(&to).unwrap();
+    let options = sending(receiver.address().unwrap(), "l2");
+    let why = send(&options).unwrap_err().to_string();
+    let words = "127.0.0.1 is not on a link of this device: frames go no further";
+    assert!(why.ends_with(words), "{why}");
+    let why = receiver.receive().unwrap_err().to_string();
+    assert!(why.starts_with("the transfer broke off"), "{why}");
+    // A sender over TCP.
+    let receiver = Receiver::open(&to).unwrap();
+    let mut plain = std::net::TcpStream::connect(receiver.address().unwrap()).unwrap();
+    plain.write_all(&[0x5a; 100]).unwrap();
+    let why = receiver.receive().unwrap_err().to_string();
+    let words = "the sender offers no frames: start it with the same --transport";
+    assert!(why.ends_with(words), "{why}");
+    // A connection without an offer.
+    let mut silent = Receiver::open(&to).unwrap();
+    silent.patience = Duration::from_millis(50);
+    let _open = std::net::TcpStream::connect(silent.address().unwrap()).unwrap();
+    let why = silent.receive().unwrap_err().to_string();
+    assert!(
+        why.ends_with("nothing arrived for 0.05 s: is the sender running?"),
+        "{why}"
+    );
+}
+
+#[test]
 fn datagrams_of_others_do_not_count() {
     let [receiver, sender, other] =
         [(); 3].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -207,6 +304,20 @@ fn wrong_options_are_refused() {
         (
             SendOptions {
                 datagrams: gso,
+                ..sending(to, "l2")
+            },
+            "need the transport udp",
+        ),
+        (
+            SendOptions {
+                file: file(&empty, Copies::One),
+                ..sending(to, "l2")
+            },
+            "one copy needs",
+        ),
+        (
+            SendOptions {
+                datagrams: gso,
                 ..sending(to, "udp:40000")
             },
             "at most 32000",
@@ -229,7 +340,15 @@ fn wrong_options_are_refused() {
         let why = send(&options).unwrap_err().to_string();
         assert!(why.contains(words), "{why}");
     }
-    for bad in ["sctp", "udp", "udp:24", "udp:65508", "udp:-1", "tcp:1"] {
+    for bad in [
+        "sctp",
+        "udp",
+        "udp:24",
+        "udp:65508",
+        "udp:-1",
+        "tcp:1",
+        "l2:1",
+    ] {
         assert!(bad.parse::<Transport>().is_err(), "{bad}");
     }
     assert_eq!(

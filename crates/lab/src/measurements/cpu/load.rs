@@ -14,6 +14,8 @@ use nix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 
 use crate::bulk::{Copies, Datagrams, Files, ReceiveOptions, RelayOptions, SendOptions, Transport};
+use crate::cable::{self, Cable};
+use crate::host::Host;
 
 /// Period of a duty cycle.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -29,6 +31,24 @@ const MAX_ERRORS_BYTES: u64 = 64 * 1024;
 /// Address of options that are checked only.
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
+/// Where loads run: a folder for files, and hosts on a link if a load needs them.
+pub(super) struct Place {
+    folder: tempfile::TempDir,
+    cable: Option<Cable>,
+}
+
+impl Place {
+    /// A folder in memory where there is one, since a disk takes its own time.
+    pub(super) fn new(needs_cable: bool) -> Result<Self, String> {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let cable = needs_cable.then(Cable::new).transpose();
+        Ok(Self {
+            folder: folder.map_err(|e| e.to_string())?,
+            cable: cable.map_err(|e| format!("{e}; a veth pair needs root, or `unshare -Ur`"))?,
+        })
+    }
+}
+
 /// One scheme of a file: a load, at each of the file's rates.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +56,7 @@ pub(super) struct Scheme {
     pub(super) name: String,
     /// Computes for this share of one processor's time: a load of known use.
     duty: Option<f64>,
-    /// A transfer over the loopback interface, of which both ends count.
+    /// A transfer between two programs of this machine, of which both count.
     transfer: Option<Transfer>,
     /// Whether `mpbond cpulog` runs beside it.
     #[serde(default)]
@@ -51,6 +71,8 @@ struct Transfer {
     transport: Transport,
     #[serde(default)]
     datagrams: Datagrams,
+    #[serde(default)]
+    link: Link,
     /// Copies between files and sockets; memory when absent.
     copy: Option<Copies>,
     /// Interval of sending.
@@ -58,6 +80,17 @@ struct Transfer {
     tick: Duration,
     /// A relay between the two ends, over TCP.
     relay: Option<RelayBy>,
+}
+
+/// Link between the ends of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Link {
+    /// The loopback interface.
+    #[default]
+    Loopback,
+    /// A veth pair between two network namespaces, with an MTU of 1500.
+    Veth,
 }
 
 /// A relay by `mpbond traffic relay`.
@@ -79,7 +112,7 @@ impl RelayBy {
         if let Some(tick) = &tick {
             relay.extend(["--tick", tick]);
         }
-        let mut relay = Program::start(&relay)?;
+        let mut relay = Program::start(None, &relay)?;
         let address = relay.address()?;
         Ok((relay, address))
     }
@@ -116,20 +149,25 @@ impl Scheme {
         self.transfer.is_some()
     }
 
-    /// Starts the load, with files in `folder`, for at least `length`.
+    /// Whether it needs hosts on a link.
+    pub(super) fn needs_cable(&self) -> bool {
+        (self.transfer.as_ref()).is_some_and(|transfer| transfer.link == Link::Veth)
+    }
+
+    /// Starts the load for at least `length`.
     pub(super) fn start(
         &self,
         rate: Option<BitRate>,
         length: Duration,
-        folder: &Path,
+        place: &Place,
     ) -> Result<Running, String> {
         let logger = match self.logger {
-            true => Some(Program::start(&["cpulog", "--output", "/dev/null"])?),
+            true => Some(Program::start(None, &["cpulog", "--output", "/dev/null"])?),
             false => None,
         };
         let duty = self.duty.map(Duty::start).transpose();
         let transfer = self.transfer.as_ref();
-        let ends = transfer.map(|transfer| transfer.start(rate, length, folder));
+        let ends = transfer.map(|transfer| transfer.start(rate, length, place));
         Ok(Running {
             ends: ends.transpose()?,
             _duty: duty.map_err(|e| e.to_string())?,
@@ -171,6 +209,15 @@ impl Transfer {
         if relay.is_some() && self.transport != Transport::Tcp {
             return Some("a relay needs the transport tcp".to_owned());
         }
+        match self.link {
+            Link::Veth if relay.is_some() => {
+                return Some("a relay runs over the loopback interface".to_owned());
+            }
+            Link::Loopback if self.transport == Transport::L2 => {
+                return Some("the transport l2 needs link = \"veth\"".to_owned());
+            }
+            Link::Veth | Link::Loopback => {}
+        }
         let relay = relay.map_or(Ok(()), |relay| relay.check());
         let all = send.check().and(receive.check()).and(relay);
         all.err().map(|e| e.to_string())
@@ -188,8 +235,15 @@ impl Transfer {
         &self,
         rate: Option<BitRate>,
         length: Duration,
-        folder: &Path,
+        place: &Place,
     ) -> Result<Ends, String> {
+        let (near, far, listen) = match (self.link, &place.cable) {
+            (Link::Loopback, _) => (None, None, ANY.ip()),
+            (Link::Veth, Some(cable)) => (Some(&cable.near), Some(&cable.far), cable::FAR),
+            (Link::Veth, None) => return Err("there is no veth pair".to_owned()),
+        };
+        let listen = SocketAddr::new(listen, 0).to_string();
+        let folder = place.folder.path();
         let transport = self.transport.to_string();
         let name = |datagrams| match datagrams {
             Datagrams::Single => "single",
@@ -200,7 +254,7 @@ impl Transfer {
         let common = ["--transport", &transport, "--json"];
         let [source, sink] = [SOURCE, SINK].map(|name| folder.join(name).display().to_string());
         let copies = self.copy.map(name_of);
-        let mut receive = vec!["traffic", "receive", "--listen", "127.0.0.1:0"];
+        let mut receive = vec!["traffic", "receive", "--listen", &listen];
         receive.extend(common);
         receive.extend(["--datagrams", taken]);
         if let Some(copies) = copies {
@@ -209,7 +263,7 @@ impl Transfer {
                 std::fs::write(&source, vec![0x5a; SOURCE_BYTES]).map_err(|e| e.to_string())?;
             }
         }
-        let mut receiver = Program::start(&receive)?;
+        let mut receiver = Program::start(far, &receive)?;
         let address = receiver.address()?;
         let (relay, address) = match &self.relay {
             Some(by) => by.start(&address).map(|(relay, at)| (Some(relay), at))?,
@@ -227,7 +281,7 @@ impl Transfer {
         if let Some(copies) = copies {
             send.extend(["--file", &source, "--copy", copies]);
         }
-        let sender = Program::start(&send)?;
+        let sender = Program::start(near, &send)?;
         Ok(Ends {
             sender,
             receiver,
@@ -309,9 +363,14 @@ struct Program {
 }
 
 impl Program {
-    fn start(arguments: &[&str]) -> Result<Self, String> {
+    /// Starts it, on a host of its own if one is given.
+    fn start(host: Option<&Host>, arguments: &[&str]) -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|e| e.to_string())?;
-        Self::spawn(Command::new(own).args(arguments))
+        let mut command = match host {
+            Some(host) => host.command(own),
+            None => Command::new(own),
+        };
+        Self::spawn(command.args(arguments))
     }
 
     fn spawn(command: &mut Command) -> Result<Self, String> {

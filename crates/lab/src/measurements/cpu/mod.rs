@@ -11,7 +11,6 @@
 
 mod load;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mpbond_statistics::Sample;
@@ -23,7 +22,7 @@ use super::outcome::Outcome;
 use crate::error::Result;
 use crate::machine_use::{Counters, Pair, Soaker, Use, are_fit};
 use crate::report::SheetTable;
-use load::{Arrived, Running, Scheme};
+use load::{Arrived, Place, Running, Scheme};
 
 /// Time for which a load runs before and after it is measured; half of a shorter measurement.
 const WARM: Duration = Duration::from_secs(1);
@@ -249,12 +248,12 @@ impl Cpu {
             true => (QUICK, 1),
             false => (Duration::from_secs(self.seconds.into()), self.repetitions),
         };
-        let folder = files().map_err(|e| e.to_string())?;
+        let place = Place::new(self.schemes.iter().any(Scheme::needs_cable))?;
         let loads = self.loads();
         let once = |_| {
-            let idle = run(&soaker, None, length, folder.path())?.used;
+            let idle = run(&soaker, None, length, &place)?.used;
             let runs = loads.iter().map(|load| {
-                let ran = run(&soaker, Some(load), length, folder.path());
+                let ran = run(&soaker, Some(load), length, &place);
                 ran.map_err(|why| format!("{}: {why}", load.name))
             });
             let runs = runs.collect::<Result<_, String>>()?;
@@ -383,20 +382,15 @@ fn repeated<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Option<T> {
     None
 }
 
-/// A folder for files of transfers, in memory where there is one: a disk takes its own time.
-fn files() -> std::io::Result<tempfile::TempDir> {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
-}
-
 /// One run of a load, or of none.
 fn run(
     soaker: &Soaker,
     load: Option<&Load<'_>>,
     length: Duration,
-    folder: &Path,
+    place: &Place,
 ) -> Result<Ran, String> {
     let warm = WARM.min(length / 2);
-    let running = load.map(|l| l.scheme.start(l.rate, warm + length + warm, folder));
+    let running = load.map(|l| l.scheme.start(l.rate, warm + length + warm, place));
     let running = running.transpose()?;
     std::thread::sleep(warm);
     let start = Instant::now();

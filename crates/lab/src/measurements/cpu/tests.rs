@@ -247,6 +247,14 @@ fn errors_name_the_scheme() {
             "need the transport udp:BYTES",
         ),
         (
+            of_transfer("transport = \"l2\""),
+            "the transport l2 needs link = \"veth\"",
+        ),
+        (
+            of_transfer("link = \"veth\", relay = { copy = \"one\" }"),
+            "a relay runs over the loopback interface",
+        ),
+        (
             of_transfer("transport = \"udp:40000\", datagrams = \"gso\""),
             "scheme \"a\": gso needs datagrams of at most 32000 bytes",
         ),
