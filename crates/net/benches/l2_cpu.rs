@@ -1,5 +1,6 @@
 //! CPU time per byte of a pipe over Ethernet frames beside one over TCP, at 100 Mbit/s over a veth
-//! pair between two fresh network namespaces.
+//! pair between two fresh network namespaces; and of the same channel in UDP datagrams that pass
+//! the kernel many at a time (GSO and GRO).
 //!
 //! `cargo bench -p mpbond-net --bench l2_cpu`, as root or as a user who may create user namespaces.
 //! Both ends move what is due at each tick, as a helper's relay does, and count with their
@@ -7,15 +8,20 @@
 //! the ratio's interval is the 95 % t-interval of the pairs' log ratios.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mpbond_l2::{Key, Read as Taken, Side};
+use mpbond_l2::{Channel, Config, Key, Read as Taken, Side};
 use mpbond_net::l2::{FrameSocket, Port, PortConfig};
 use mpbond_statistics::Sample;
 use mpbond_units::Timestamp;
+use nix::sys::socket::sockopt::UdpGroSegment;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg, setsockopt,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 const STAGE: &str = "L2_CPU_STAGE";
@@ -23,6 +29,9 @@ const CHANNEL: u32 = 1;
 const NEAR_MAC: &str = "02:00:00:00:00:01";
 const FAR_MAC: &str = "02:00:00:00:00:02";
 const FAR: &str = "10.99.0.2:5000";
+const FAR_UDP: &str = "10.99.0.2:5001";
+/// Payload of a datagram: an Ethernet frame of 1500 octets without the headers of IPv4 and UDP.
+const DATAGRAM: u16 = 1472;
 const BYTES_PER_S: f64 = 100e6 / 8.0;
 const PAIRS: usize = 5;
 const SECONDS: f64 = 3.0;
@@ -103,21 +112,23 @@ fn near() {
     ] {
         sh(setup);
         for tick_ms in [1, 5] {
-            compare(&mut far, name, tick_ms);
+            compare(&mut far, name, tick_ms, "l2");
+            compare(&mut far, name, tick_ms, "udp");
         }
     }
 }
 
-fn compare(far: &mut Far, name: &str, tick_ms: u64) {
+fn compare(far: &mut Far, name: &str, tick_ms: u64, other: &str) {
     let (mut logs, mut sums) = (Vec::new(), [0.0; 2]);
     for _ in 0..PAIRS {
-        let costs = ["tcp", "l2"].map(|kind| {
+        let costs = ["tcp", other].map(|kind| {
             far.tell(&format!("{kind} {tick_ms}"));
             assert_eq!(far.hear(), "ready");
             let before = cpu();
             let bytes = match kind {
                 "tcp" => send_tcp(tick_ms),
-                _ => send_l2(tick_ms),
+                "udp" => send(&mut udp("10.99.0.1:5001", FAR_UDP, Side::Primary), tick_ms),
+                _ => send(&mut port("near", Side::Primary), tick_ms),
             };
             let own = cpu() - before;
             let far = far.hear();
@@ -134,7 +145,7 @@ fn compare(far: &mut Far, name: &str, tick_ms: u64) {
     let [low, ratio, high] = [low, sample.mean().unwrap(), high].map(f64::exp);
     let verdict = if ratio <= TARGET { "reached" } else { "MISSED" };
     println!(
-        "{name}, tick {tick_ms} ms: TCP {tcp:.2} s/GB, L2 {l2:.2} s/GB, ratio {ratio:.2} \
+        "{name}, tick {tick_ms} ms: TCP {tcp:.2} s/GB, {other} {l2:.2} s/GB, ratio {ratio:.2} \
         ({low:.2} to {high:.2})   target {TARGET}   {verdict}"
     );
 }
@@ -178,14 +189,118 @@ fn port(interface: &str, side: Side) -> Port {
     Port::new(Timestamp::ZERO, socket, config).unwrap()
 }
 
-fn send_l2(tick_ms: u64) -> u64 {
-    let mut port = port("near", Side::Primary);
+/// A channel with its socket.
+trait Pipe {
+    /// Takes frames; returns whether there may be more.
+    fn receive(&mut self, now: Timestamp) -> bool;
+    fn send(&mut self, now: Timestamp);
+    fn channel(&mut self) -> &mut Channel;
+}
+
+impl Pipe for Port {
+    fn receive(&mut self, now: Timestamp) -> bool {
+        Port::receive(self, now).unwrap()
+    }
+
+    fn send(&mut self, now: Timestamp) {
+        Port::send(self, now).unwrap();
+    }
+
+    fn channel(&mut self) -> &mut Channel {
+        Port::channel(self)
+    }
+}
+
+/// A channel whose frames are the payload of datagrams.
+struct Udp {
+    socket: UdpSocket,
+    channel: Channel,
+    octets: Vec<u8>,
+}
+
+fn udp(own: &str, to: &str, side: Side) -> Udp {
+    let socket = UdpSocket::bind(own).unwrap();
+    socket.connect(to).unwrap();
+    setsockopt(&socket, UdpGroSegment, &true).unwrap();
+    let config = Config {
+        channel: CHANNEL,
+        key: Key::from_bytes([5; 16]),
+        side,
+        mtu: DATAGRAM,
+        // As that of frames with the default limit of receive buffers.
+        window_bytes: 106 << 10,
+    };
+    Udp {
+        socket,
+        channel: Channel::new(Timestamp::ZERO, config),
+        octets: vec![0; 64 << 10],
+    }
+}
+
+impl Pipe for Udp {
+    fn receive(&mut self, now: Timestamp) -> bool {
+        let (bytes, segment) = {
+            let mut room = nix::cmsg_space!(i32);
+            let mut into = [IoSliceMut::new(&mut self.octets)];
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let of = self.socket.as_raw_fd();
+            let message = match recvmsg::<()>(of, &mut into, Some(&mut room), flags) {
+                Ok(message) => message,
+                // The other end has not bound its socket yet.
+                Err(nix::Error::EAGAIN | nix::Error::ECONNREFUSED) => return false,
+                Err(e) => panic!("{e}"),
+            };
+            let segment = message.cmsgs().unwrap().find_map(|c| match c {
+                ControlMessageOwned::UdpGroSegments(bytes) => Some(bytes as usize),
+                _ => None,
+            });
+            (message.bytes, segment)
+        };
+        for frame in self.octets[..bytes].chunks(segment.unwrap_or(bytes).max(1)) {
+            let _ = self.channel.handle_frame(now, frame);
+        }
+        true
+    }
+
+    fn send(&mut self, now: Timestamp) {
+        self.channel.handle_timeout(now);
+        let one = usize::from(DATAGRAM);
+        loop {
+            let mut bytes = 0;
+            // Segments have one length; the last one may be shorter.
+            while bytes % one == 0 && bytes < 40 * one {
+                let frame = &mut self.octets[bytes..bytes + one];
+                let Some(length) = self.channel.poll_frame(now, frame) else {
+                    break;
+                };
+                bytes += length;
+            }
+            if bytes == 0 {
+                return;
+            }
+            let octets = [IoSlice::new(&self.octets[..bytes])];
+            let cut = [ControlMessage::UdpGsoSegments(&DATAGRAM)];
+            let cut = if bytes > one { &cut[..] } else { &[] };
+            let flags = MsgFlags::empty();
+            match sendmsg::<()>(self.socket.as_raw_fd(), &octets, cut, flags, None) {
+                Ok(_) | Err(nix::Error::ECONNREFUSED) => {}
+                Err(e) => panic!("{e}"),
+            }
+        }
+    }
+
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+}
+
+fn send(port: &mut dyn Pipe, tick_ms: u64) -> u64 {
     let start = Instant::now();
     let now = || Timestamp::ZERO + start.elapsed();
     let tick = Duration::from_millis(tick_ms);
-    let turn = |port: &mut Port| {
-        while port.receive(now()).unwrap() {}
-        port.send(now()).unwrap();
+    let turn = |port: &mut dyn Pipe| {
+        while port.receive(now()) {}
+        port.send(now());
         let error = port.channel().error();
         assert!(error.is_none(), "{error:?}");
     };
@@ -193,7 +308,7 @@ fn send_l2(tick_ms: u64) -> u64 {
         loop {
             let count = port.channel().write(octets).unwrap();
             octets = &octets[count..];
-            turn(&mut port);
+            turn(port);
             if octets.is_empty() {
                 break;
             }
@@ -202,7 +317,7 @@ fn send_l2(tick_ms: u64) -> u64 {
     });
     port.channel().finish();
     while !port.channel().is_acknowledged() {
-        turn(&mut port);
+        turn(port);
         std::thread::sleep(tick);
     }
     sent
@@ -226,10 +341,13 @@ fn far() {
                 (receive_tcp(&listener, tick), cpu() - before)
             }
             _ => {
-                let port = port("far", Side::Helper);
+                let mut pipe: Box<dyn Pipe> = match kind {
+                    "udp" => Box::new(udp(FAR_UDP, "10.99.0.1:5001", Side::Helper)),
+                    _ => Box::new(port("far", Side::Helper)),
+                };
                 println!("ready");
                 let before = cpu();
-                (receive_l2(port, tick), cpu() - before)
+                (receive(&mut *pipe, tick), cpu() - before)
             }
         };
         println!("{bytes} {took}");
@@ -251,14 +369,14 @@ fn receive_tcp(listener: &TcpListener, tick: Duration) -> u64 {
     }
 }
 
-fn receive_l2(mut port: Port, tick: Duration) -> u64 {
+fn receive(port: &mut dyn Pipe, tick: Duration) -> u64 {
     let start = Instant::now();
     let now = || Timestamp::ZERO + start.elapsed();
     let mut into = vec![0; 64 << 10];
     let mut bytes = 0;
     let mut has_ended = false;
     while !port.channel().is_over(now()) {
-        while port.receive(now()).unwrap() {}
+        while port.receive(now()) {}
         while !has_ended {
             match port.channel().read(&mut into).unwrap() {
                 Taken::Octets(count) => bytes += count as u64,
@@ -269,7 +387,7 @@ fn receive_l2(mut port: Port, tick: Duration) -> u64 {
         if has_ended {
             port.channel().finish();
         }
-        port.send(now()).unwrap();
+        port.send(now());
         if has_ended {
             return bytes;
         }

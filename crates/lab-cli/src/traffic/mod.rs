@@ -1,6 +1,7 @@
 //! `mpbond traffic`: traffic that measures a network.
 
 mod client;
+mod compare;
 mod logs;
 mod plain;
 mod server;
@@ -37,6 +38,7 @@ enum TrafficCommand {
     Send(plain::SendArgs),
     Receive(plain::ReceiveArgs),
     Relay(plain::RelayArgs),
+    Compare(compare::CompareArgs),
 }
 
 impl TrafficArgs {
@@ -47,6 +49,7 @@ impl TrafficArgs {
             TrafficCommand::Send(args) => args.run(),
             TrafficCommand::Receive(args) => args.run(),
             TrafficCommand::Relay(args) => args.run(),
+            TrafficCommand::Compare(args) => args.run(),
         }
     }
 }

@@ -1,14 +1,19 @@
 //! The command lines of `mpbond traffic send` and `receive`, and an experiment that measures the
 //! cost of such transfers.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
 use mpbond_testing::Need;
+use mpbond_testing::namespaces::{is_called_for, play, sh};
 use serde_json::Value;
 
-use crate::programs::{lab_in, refusal};
+use crate::programs::{LAB, lab_in, refusal};
+
+/// A host `far` at the other end of a cable: it says its number, and begins when it is asked.
+const FAR: &str = "echo $$; read _; ip addr add 10.99.0.2/24 dev far; ip link set far up; \
+                   exec \"$0\" traffic compare --listen 10.99.0.2:7008";
 
 #[test]
 fn a_file_is_sent_by_one_copy() {
@@ -89,6 +94,62 @@ fn a_relay_prints_json_only() {
     let result: Value = serde_json::from_str(&rest[0]).unwrap();
     assert_eq!(result["bytes"], 0);
     assert!(relay.wait().unwrap().success());
+}
+
+#[test]
+fn both_ends_of_a_comparison_measure_transfers_over_tcp_and_frames() {
+    play("-Urn", "plain::role_of_a_comparison");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn role_of_a_comparison() {
+    if !is_called_for() {
+        return;
+    }
+    let mut far = std::process::Command::new("unshare")
+        .args(["-n", "--kill-child", "sh", "-ec", FAR])
+        .arg(LAB.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(far.stdout.take().unwrap()).lines();
+    let id = lines.next().unwrap().unwrap();
+    sh(&format!(
+        "ip link add near type veth peer name far; ip link set far netns {id}
+        ip addr add 10.99.0.1/24 dev near; ip link set near up"
+    ));
+    far.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let is_idle = |errors: &[u8]| {
+        let errors = String::from_utf8_lossy(errors).into_owned();
+        let busy = errors.contains("too busy to calibrate") || errors.contains("without taskset");
+        if busy {
+            Need::Idle.is_missing(errors);
+        }
+        !busy
+    };
+    let Some(Ok(ready)) = lines.next() else {
+        assert!(!is_idle(&far.wait_with_output().unwrap().stderr));
+        return;
+    };
+    assert!(ready.ends_with("at 10.99.0.2:7008"), "{ready}");
+    let arguments = "traffic compare 10.99.0.2 --duration 500ms --repetitions 2 --json";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let near = LAB.command(&arguments).output().unwrap();
+    if !is_idle(&near.stderr) {
+        return;
+    }
+    let errors = String::from_utf8_lossy(&near.stderr);
+    // 4: too busy to judge, as both ends are one machine.
+    assert!(matches!(near.status.code(), Some(0 | 4)), "{errors}");
+    let result: Value = serde_json::from_slice(&near.stdout).unwrap();
+    assert_eq!(result["repetitions"].as_array().unwrap().len(), 2);
+    assert!(result["repetitions"][1]["l2_s"].is_f64(), "{result}");
+    let end = far.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&end.stderr);
+    assert!(end.status.success(), "{errors}");
 }
 
 const COSTS: &str = r#"

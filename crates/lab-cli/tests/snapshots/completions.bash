@@ -211,6 +211,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__help__subcmd__traffic,client)
                 cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__client"
                 ;;
+            mpbond_lab__subcmd__help__subcmd__traffic,compare)
+                cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__compare"
+                ;;
             mpbond_lab__subcmd__help__subcmd__traffic,receive)
                 cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__receive"
                 ;;
@@ -394,6 +397,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__traffic,client)
                 cmd="mpbond_lab__subcmd__traffic__subcmd__client"
                 ;;
+            mpbond_lab__subcmd__traffic,compare)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__compare"
+                ;;
             mpbond_lab__subcmd__traffic,help)
                 cmd="mpbond_lab__subcmd__traffic__subcmd__help"
                 ;;
@@ -411,6 +417,9 @@ _mpbond_lab() {
                 ;;
             mpbond_lab__subcmd__traffic__subcmd__help,client)
                 cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__client"
+                ;;
+            mpbond_lab__subcmd__traffic__subcmd__help,compare)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__compare"
                 ;;
             mpbond_lab__subcmd__traffic__subcmd__help,help)
                 cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__help"
@@ -1392,7 +1401,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__traffic)
-            opts="server client send receive relay"
+            opts="server client send receive relay compare"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1406,6 +1415,20 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__traffic__subcmd__client)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__help__subcmd__traffic__subcmd__compare)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3112,7 +3135,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__traffic)
-            opts="-h -V --log --log-json --help --version server client send receive relay help"
+            opts="-h -V --log --log-json --help --version server client send receive relay compare help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3211,8 +3234,50 @@ _mpbond_lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mpbond_lab__subcmd__traffic__subcmd__compare)
+            opts="-d -h -V --listen --rate --tick --duration --repetitions --json --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tick)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --repetitions)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mpbond_lab__subcmd__traffic__subcmd__help)
-            opts="server client send receive relay help"
+            opts="server client send receive relay compare help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3226,6 +3291,20 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__traffic__subcmd__help__subcmd__client)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__traffic__subcmd__help__subcmd__compare)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -30,6 +30,8 @@ const OFFER_BYTES: usize = 16 + 6 + 4 + 16;
 const ANSWER_BYTES: usize = 16 + 6;
 /// Octets of the headers of IPv4 and TCP without options: fewer than any packet has.
 const HEADER_BYTES: u64 = 40;
+/// Kind of the error of a sender whose receiver cannot take frames.
+pub(super) const REFUSED: io::ErrorKind = io::ErrorKind::ConnectionRefused;
 /// Pause while the queue of the interface is full, which nothing announces.
 const QUEUE_RETRY: Duration = Duration::from_millis(1);
 
@@ -165,7 +167,7 @@ impl End {
         let mut answer = [0; ANSWER_BYTES];
         tcp.read_exact(&mut answer).map_err(|e| match e.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-                io::Error::other("the receiver has refused: it says why")
+                io::Error::new(REFUSED, "the receiver has refused: it says why")
             }
             _ => e,
         })?;

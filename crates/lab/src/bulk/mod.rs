@@ -5,6 +5,7 @@
 //! possible, from and into files or memory. With one copy, data goes between file and socket inside
 //! the kernel (`sendfile(2)`, `splice(2)`); with two, through a buffer of the program.
 
+mod compare;
 mod file;
 mod frames;
 mod options;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use compare::{CompareOptions, Comparer, Comparison, Costs, LEAST_SAVING, compare};
 pub use options::{Copies, Datagrams, Files, ReceiveOptions, SendOptions, Transport};
 pub use receive::Receiver;
 pub use relay::{Relay, RelayOptions};

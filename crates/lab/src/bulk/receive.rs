@@ -2,7 +2,10 @@
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
 
 use super::file::Sink;
 use super::options::{Datagrams, ReceiveOptions, Transport};
@@ -21,6 +24,8 @@ pub struct Receiver {
     sink: Sink,
     /// Time without data after which the transfer has failed.
     pub(super) patience: Duration,
+    /// Time within which the transfer has to begin; without end when absent.
+    pub(super) begins_within: Option<Duration>,
 }
 
 enum Socket {
@@ -56,6 +61,7 @@ impl Receiver {
             socket,
             sink,
             patience: PATIENCE,
+            begins_within: None,
         })
     }
 
@@ -71,12 +77,34 @@ impl Receiver {
         address.doing("no address of the socket")
     }
 
+    /// Waits for the beginning of a transfer.
+    fn wait(&self, longest: Duration) -> io::Result<()> {
+        let socket = match &self.socket {
+            Socket::Tcp(socket) | Socket::L2(socket) => socket.as_fd(),
+            Socket::Udp(socket) => socket.as_fd(),
+        };
+        match ppoll(
+            &mut [PollFd::new(socket, PollFlags::POLLIN)],
+            Some(longest.into()),
+            None,
+        )? {
+            0 => Err(io::ErrorKind::TimedOut.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes one transfer, for whose beginning it waits without end.
     ///
     /// # Errors
     /// When the connection or the file fails, or nothing arrives for 10 s.
     pub fn receive(mut self) -> Result<Moved> {
         let patience = Some(self.patience);
+        if let Some(longest) = self.begins_within {
+            let late = |e| late(e, "nothing arrived", longest, "is the sender running?");
+            self.wait(longest)
+                .map_err(late)
+                .doing("no transfer began")?;
+        }
         let moved = match self.socket {
             Socket::Tcp(listener) => listener.accept().and_then(|(from, _)| {
                 from.set_read_timeout(patience)?;

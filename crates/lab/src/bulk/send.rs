@@ -12,7 +12,7 @@ use crate::error::{Doing, Result};
 use crate::sys;
 
 /// Maximum time of a connection attempt, and of waiting for the receiver to take data.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of datagrams that end a transfer, as each may be lost, and the time between them.
 const ENDS: u32 = 5;
 const BETWEEN_ENDS: Duration = Duration::from_millis(20);

@@ -40,7 +40,7 @@ impl Counters {
 }
 
 /// Use of the machine over a run, in processors: 0.5 is half of one processor.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Use {
     /// Duration of the run.
     pub seconds: f64,
