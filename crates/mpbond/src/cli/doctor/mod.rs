@@ -6,6 +6,7 @@ mod families;
 mod finding;
 mod frames;
 mod interfaces;
+mod interrupts;
 mod link_advice;
 mod machine;
 mod packets;
@@ -29,6 +30,7 @@ use mpbond::primary::{FreshAddresses, Resolvers};
 use mpbond::speed::Links;
 use mpbond::status::Status;
 use mpbond::status_socket::ask;
+use mpbond::uplinks::interface_towards;
 use mpbond_command::{Failure, print};
 use mpbond_manager::{LinkId, SEGMENT_BYTES};
 use mpbond_net::Identity;
@@ -345,6 +347,11 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
     block_on(async {
         let found = mpbond::helper::proxy_addresses(config).await;
         let proxies = addresses(findings, "proxies", found);
+        let uplink = config.uplink.interface.clone();
+        let towards = || interface_towards(proxies.first()?.ip());
+        if let Some(uplink) = uplink.or_else(towards) {
+            interrupts::check(findings, &uplink);
+        }
         for proxy in &proxies {
             interfaces.check(
                 findings,
