@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mpbond_l2::{Channel, Config, Key, Read as Taken, Side};
-use mpbond_net::l2::{FrameSocket, Port, PortConfig};
+use mpbond_net::l2::{FrameSocket, L2Stream, Port, PortConfig, outcome};
 use mpbond_statistics::Sample;
 use mpbond_units::Timestamp;
 use nix::sys::socket::sockopt::UdpGroSegment;
@@ -23,6 +23,7 @@ use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg, setsockopt,
 };
 use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const STAGE: &str = "L2_CPU_STAGE";
 const CHANNEL: u32 = 1;
@@ -33,6 +34,8 @@ const FAR_UDP: &str = "10.99.0.2:5001";
 /// Payload of a datagram: an Ethernet frame of 1500 octets without the headers of IPv4 and UDP.
 const DATAGRAM: u16 = 1472;
 const BYTES_PER_S: f64 = 100e6 / 8.0;
+/// Interval of sending in place of a tick: a frame or two at a time.
+const SPACE: Duration = Duration::from_micros(100);
 const PAIRS: usize = 5;
 const SECONDS: f64 = 3.0;
 /// Limit of the issue: L2 at most 0.75 times TCP.
@@ -106,6 +109,7 @@ fn near() {
     assert_eq!(far.hear(), "up");
     // Until the link is usable.
     std::thread::sleep(Duration::from_secs(1));
+    spaced(&mut far);
     for (name, setup) in [
         ("with offloads", "true"),
         ("packets of 1500 octets", "ip link set near gso_max_segs 1"),
@@ -118,7 +122,27 @@ fn near() {
     }
 }
 
+/// Processor time of a daemon's end, which is woken by frames: of the receiver alone, for frames
+/// that come one or two at a time, as over a link at that rate.
+fn spaced(far: &mut Far) {
+    let costs: Sample = (0..PAIRS)
+        .map(|_| {
+            far.tell("stream 0");
+            assert_eq!(far.hear(), "ready");
+            let bytes = send(&mut port("near", Side::Primary), SPACE);
+            let far = far.hear();
+            let (received, theirs) = far.split_once(' ').unwrap();
+            assert_eq!(received.parse::<u64>().unwrap(), bytes);
+            theirs.parse::<f64>().unwrap() / bytes as f64 * 1e9
+        })
+        .collect();
+    let (low, high) = costs.mean_interval().unwrap();
+    let mean = costs.mean().unwrap();
+    println!("stream, frames each {SPACE:?}: receiver {mean:.2} s/GB ({low:.2} to {high:.2})");
+}
+
 fn compare(far: &mut Far, name: &str, tick_ms: u64, other: &str) {
+    let tick = Duration::from_millis(tick_ms);
     let (mut logs, mut sums) = (Vec::new(), [0.0; 2]);
     for _ in 0..PAIRS {
         let costs = ["tcp", other].map(|kind| {
@@ -126,9 +150,9 @@ fn compare(far: &mut Far, name: &str, tick_ms: u64, other: &str) {
             assert_eq!(far.hear(), "ready");
             let before = cpu();
             let bytes = match kind {
-                "tcp" => send_tcp(tick_ms),
-                "udp" => send(&mut udp("10.99.0.1:5001", FAR_UDP, Side::Primary), tick_ms),
-                _ => send(&mut port("near", Side::Primary), tick_ms),
+                "tcp" => send_tcp(tick),
+                "udp" => send(&mut udp("10.99.0.1:5001", FAR_UDP, Side::Primary), tick),
+                _ => send(&mut port("near", Side::Primary), tick),
             };
             let own = cpu() - before;
             let far = far.hear();
@@ -151,13 +175,13 @@ fn compare(far: &mut Far, name: &str, tick_ms: u64, other: &str) {
 }
 
 /// Calls `give` with the octets that are due at each tick, for the time of a transfer.
-fn at_rate(tick_ms: u64, mut give: impl FnMut(&[u8])) -> u64 {
+fn at_rate(tick: Duration, mut give: impl FnMut(&[u8])) -> u64 {
     let octets = vec![0x5a; 1 << 20];
     let start = Instant::now();
     let mut sent = 0_u64;
     let all = (BYTES_PER_S * SECONDS) as u64;
     while sent < all {
-        std::thread::sleep(Duration::from_millis(tick_ms));
+        std::thread::sleep(tick);
         let due = (start.elapsed().as_secs_f64() * BYTES_PER_S) as u64;
         let count = (due.min(all) - sent).min(octets.len() as u64);
         give(&octets[..count as usize]);
@@ -166,13 +190,13 @@ fn at_rate(tick_ms: u64, mut give: impl FnMut(&[u8])) -> u64 {
     sent
 }
 
-fn send_tcp(tick_ms: u64) -> u64 {
+fn send_tcp(tick: Duration) -> u64 {
     let mut to = TcpStream::connect(FAR).unwrap();
     to.set_nodelay(true).unwrap();
-    at_rate(tick_ms, |octets| to.write_all(octets).unwrap())
+    at_rate(tick, |octets| to.write_all(octets).unwrap())
 }
 
-fn port(interface: &str, side: Side) -> Port {
+fn end(interface: &str, side: Side) -> (FrameSocket, PortConfig) {
     let socket = FrameSocket::open(interface, CHANNEL).unwrap();
     let config = PortConfig {
         channel: CHANNEL,
@@ -186,6 +210,11 @@ fn port(interface: &str, side: Side) -> Port {
         .parse()
         .unwrap(),
     };
+    (socket, config)
+}
+
+fn port(interface: &str, side: Side) -> Port {
+    let (socket, config) = end(interface, side);
     Port::new(Timestamp::ZERO, socket, config).unwrap()
 }
 
@@ -294,17 +323,16 @@ impl Pipe for Udp {
     }
 }
 
-fn send(port: &mut dyn Pipe, tick_ms: u64) -> u64 {
+fn send(port: &mut dyn Pipe, tick: Duration) -> u64 {
     let start = Instant::now();
     let now = || Timestamp::ZERO + start.elapsed();
-    let tick = Duration::from_millis(tick_ms);
     let turn = |port: &mut dyn Pipe| {
         while port.receive(now()) {}
         port.send(now());
         let error = port.channel().error();
         assert!(error.is_none(), "{error:?}");
     };
-    let sent = at_rate(tick_ms, |mut octets| {
+    let sent = at_rate(tick, |mut octets| {
         loop {
             let count = port.channel().write(octets).unwrap();
             octets = &octets[count..];
@@ -340,6 +368,10 @@ fn far() {
                 let before = cpu();
                 (receive_tcp(&listener, tick), cpu() - before)
             }
+            "stream" => {
+                let before = cpu();
+                (receive_stream(), cpu() - before)
+            }
             _ => {
                 let mut pipe: Box<dyn Pipe> = match kind {
                     "udp" => Box::new(udp(FAR_UDP, "10.99.0.1:5001", Side::Helper)),
@@ -367,6 +399,27 @@ fn receive_tcp(listener: &TcpListener, tick: Duration) -> u64 {
             Err(e) => panic!("{e}"),
         }
     }
+}
+
+fn receive_stream() -> u64 {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (socket, config) = end("far", Side::Helper);
+        let mut stream = L2Stream::open(socket, config).unwrap();
+        println!("ready");
+        let mut into = vec![0; 64 << 10];
+        let mut bytes = 0;
+        loop {
+            match stream.read(&mut into).await.unwrap() {
+                0 => break,
+                count => bytes += count as u64,
+            }
+        }
+        stream.shutdown().await.unwrap();
+        outcome(stream.end()).await;
+        bytes
+    })
 }
 
 fn receive(port: &mut dyn Pipe, tick: Duration) -> u64 {

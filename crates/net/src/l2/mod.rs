@@ -7,6 +7,8 @@
 //! * [`L2Stream`]: the port as a stream of tokio.
 
 mod error;
+mod events;
+mod looks;
 mod port;
 mod socket;
 mod stream;

@@ -50,6 +50,8 @@ pub struct Port {
     peer: Mac,
     incoming: Vec<u8>,
     outgoing: Outgoing,
+    window_bytes: u32,
+    taken: u64,
     refused: u64,
 }
 
@@ -70,6 +72,7 @@ impl Port {
     pub fn new(now: Timestamp, socket: FrameSocket, config: PortConfig) -> io::Result<Self> {
         let mtu = config.mtu.clamp(MIN_MTU, MAX_MTU);
         let slot_bytes = ETHERNET_BYTES + usize::from(mtu);
+        let window_bytes = socket.window_bytes()?.min(MAX_WINDOW_BYTES);
         let channel = Channel::new(
             now,
             Config {
@@ -77,7 +80,7 @@ impl Port {
                 key: config.key,
                 side: config.side,
                 mtu,
-                window_bytes: socket.window_bytes()?.min(MAX_WINDOW_BYTES),
+                window_bytes,
             },
         );
         Ok(Self {
@@ -92,6 +95,8 @@ impl Port {
                 lengths: Vec::with_capacity(BATCH),
                 sent: 0,
             },
+            window_bytes,
+            taken: 0,
             refused: 0,
         })
     }
@@ -104,6 +109,16 @@ impl Port {
     /// The socket.
     pub fn socket(&self) -> &FrameSocket {
         &self.socket
+    }
+
+    /// Octets that may be under way to this end.
+    pub(super) fn window_bytes(&self) -> u32 {
+        self.window_bytes
+    }
+
+    /// Frames that have arrived.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Frames that were dropped: of strangers, changed, or out of the window.
@@ -123,6 +138,7 @@ impl Port {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
                 Err(e) => return Err(e),
             };
+            self.taken += 1;
             let frame = self.incoming.get(..length).unwrap_or_default();
             let Some((header, frame)) = frame.split_at_checked(ETHERNET_BYTES) else {
                 continue;

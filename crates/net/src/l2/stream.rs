@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker, ready};
@@ -12,11 +12,12 @@ use std::time::Duration;
 use mpbond_l2::{Channel, Error, Read};
 use mpbond_units::Timestamp;
 use socket2::Socket;
-use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::events::Events;
+use super::looks::Looks;
 use super::port::{Next, Port, PortConfig};
 use super::socket::FrameSocket;
 
@@ -102,7 +103,7 @@ impl L2Stream {
     /// Errors of the kernel.
     pub fn open(socket: FrameSocket, config: PortConfig) -> io::Result<Self> {
         let port = Port::new(Timestamp::ZERO, socket, config)?;
-        let ready = register(port.socket().try_clone()?)?;
+        let events = Events::register(port.socket().try_clone()?)?;
         let socket = port.socket().shared();
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(port)),
@@ -110,7 +111,7 @@ impl L2Stream {
             start: Instant::now(),
             end: watch::Sender::new(None),
         });
-        tokio::spawn(drive(shared.clone(), ready));
+        tokio::spawn(drive(shared.clone(), events));
         Ok(Self { shared, socket })
     }
 
@@ -401,18 +402,22 @@ fn error_of(error: Error) -> io::Error {
     io::Error::new(kind, error)
 }
 
-async fn drive(shared: Arc<Shared>, ready: AsyncFd<OwnedFd>) {
+async fn drive(shared: Arc<Shared>, mut events: Events) {
+    let mut looks = Looks::new(shared.state().port.window_bytes());
     loop {
-        let turn = {
+        let (turn, look) = {
             let mut state = shared.state();
-            let turn = state.turn(shared.now());
+            let (now, before) = (shared.now(), state.port.taken());
+            let turn = state.turn(now);
+            let look = looks.after(now, state.port.taken() - before);
+            let turn = turn.and_then(|turn| events.wake(look.is_none()).map(|()| turn));
             if let Err(e) = &turn {
                 let interface = state.port.socket().interface();
                 let text = format!("Ethernet frames on {interface}: {e}");
                 state.error = Some((e.kind(), text));
             }
             state.wake();
-            turn
+            (turn, look)
         };
         match turn {
             Err(_) | Ok(Turn::Over) => {
@@ -422,42 +427,17 @@ async fn drive(shared: Arc<Shared>, ready: AsyncFd<OwnedFd>) {
             }
             Ok(Turn::Again) => tokio::task::yield_now().await,
             Ok(Turn::Wait { is_full, until }) => {
+                let until = until.into_iter().chain(look).min();
                 let wait = until.map(|at| shared.start + at.since(Timestamp::ZERO));
                 tokio::select! {
                     biased;
-                    () = readable(&ready) => {}
-                    () = writable(&ready), if is_full => {}
+                    () = events.readable() => {}
+                    () = events.writable(), if is_full => {}
                     () = shared.called.notified() => {}
                     () = sleep_until(wait.unwrap_or_else(Instant::now)), if wait.is_some() => {}
                 }
             }
         }
-    }
-}
-
-/// Registers a socket with the event loop.
-// Deprecated because a type may give away its descriptor while it is registered, which this one,
-// the only owner of it, does not. The successor is `unsafe`.
-#[allow(deprecated)]
-fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
-    AsyncFd::with_interest(socket, interest)
-}
-
-/// Waits for frames, or for an error: an interface that goes is no other event. All frames are
-/// taken afterwards, so that the note of them is cleared before.
-async fn readable(ready: &AsyncFd<OwnedFd>) {
-    wait(ready, Interest::READABLE | Interest::ERROR).await;
-}
-
-async fn writable(ready: &AsyncFd<OwnedFd>) {
-    wait(ready, Interest::WRITABLE).await;
-}
-
-async fn wait(ready: &AsyncFd<OwnedFd>, interest: Interest) {
-    // An error is found again by the next call on the socket.
-    if let Ok(mut guard) = ready.ready(interest).await {
-        guard.clear_ready();
     }
 }
 
