@@ -103,15 +103,10 @@ impl CompareArgs {
 }
 
 fn line(costs: &Costs) -> String {
-    let fit = if costs.is_fit {
-        ""
-    } else {
-        " (unfit: other programs)"
-    };
-    format!(
-        "TCP {:.2} s/GB, frames {:.2} s/GB{fit}",
-        costs.tcp_s, costs.l2_s
-    )
+    match costs.is_fit {
+        true => format!("TCP {:.2} s/GB, frames {:.2} s/GB", costs.tcp_s, costs.l2_s),
+        false => "unfit: other programs ran".to_owned(),
+    }
 }
 
 fn text(result: &Comparison) -> String {

@@ -85,16 +85,12 @@ struct Request {
     seconds: f64,
 }
 
-/// The first answer to a request for a transfer.
-#[derive(Debug, Serialize, Deserialize)]
-struct Listening {
-    port: u16,
-}
-
-/// The answer after a run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Done {
+enum Answer {
+    /// Port for the transfer that was asked for.
+    Port(u16),
+    /// Use of the machine in the run that is over.
     Used(Use),
     Failed(String),
 }
@@ -125,17 +121,16 @@ impl Control {
             return Ok(None);
         }
         let message = serde_json::from_str(&line);
-        message.map(Some).map_err(|_| {
-            Error::run("the other end sent something else than `mpbond traffic compare` does")
-        })
+        message.map(Some).map_err(|_| Error::run(STRANGE))
     }
 
-    fn answer<T: DeserializeOwned>(&mut self) -> Result<T> {
+    fn answer(&mut self) -> Result<Answer> {
         let answer = self.hear()?;
         answer.ok_or_else(|| Error::run("the other end has ended: it says why"))
     }
 }
 
+const STRANGE: &str = "the other end sent something else than `mpbond traffic compare` does";
 const CONTROL: &str = "the control connection failed";
 
 /// The use of this machine while `work` runs.
@@ -185,8 +180,8 @@ impl Comparer {
         while let Some(request) = control.hear::<Request>()? {
             let done = self.run(&request, SocketAddr::new(local, 0), &mut control);
             match &done {
-                Ok(used) => control.say(&Done::Used(*used))?,
-                Err(e) => control.say(&Done::Failed(e.to_string()))?,
+                Ok(used) => control.say(&Answer::Used(*used))?,
+                Err(e) => control.say(&Answer::Failed(e.to_string()))?,
             }
             done?;
         }
@@ -214,7 +209,7 @@ impl Comparer {
         })?;
         receiver.begins_within = Some(PATIENCE);
         let port = receiver.address()?.port();
-        control.say(&Listening { port })?;
+        control.say(&Answer::Port(port))?;
         Ok(during(&self.soaker, || receiver.receive())?.0)
     }
 }
@@ -276,7 +271,11 @@ impl Near<'_> {
 
     fn transfer(&mut self, run: Run) -> Result<Ran> {
         self.ask(run)?;
-        let Listening { port } = self.control.answer()?;
+        let port = match self.control.answer()? {
+            Answer::Port(port) => port,
+            Answer::Used(_) => return Err(Error::run(STRANGE)),
+            Answer::Failed(why) => return Err(Error::run(format!("the other end: {why}"))),
+        };
         let options = SendOptions {
             to: SocketAddr::new(self.options.to.ip(), port),
             transport: match run {
@@ -306,11 +305,12 @@ impl Near<'_> {
 
     fn ran(&mut self, own: Use, bytes: u64) -> Result<Ran> {
         match self.control.answer()? {
-            Done::Used(far) => Ok(Ran {
+            Answer::Used(far) => Ok(Ran {
                 ends: [own, far],
                 bytes,
             }),
-            Done::Failed(why) => Err(Error::run(format!("the other end: {why}"))),
+            Answer::Port(_) => Err(Error::run(STRANGE)),
+            Answer::Failed(why) => Err(Error::run(format!("the other end: {why}"))),
         }
     }
 }
