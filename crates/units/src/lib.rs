@@ -3,7 +3,7 @@
 //! A quantity that crosses a crate border carries its unit in its type: [`Timestamp`] for instants,
 //! [`std::time::Duration`] for spans, [`BitRate`] for throughput. Byte counts are plain `u64` with
 //! `bytes` in the name. [`duration_text`] and [`Size`] read spans and byte counts from text, in the
-//! same form everywhere.
+//! same form everywhere. [`wireless`] reads the strength of radio signals from the kernel's text.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
@@ -14,6 +14,7 @@ mod rate;
 mod shell_word;
 mod size;
 mod time;
+pub mod wireless;
 
 pub use printable::{is_printable, printable};
 pub use rate::{BitRate, ParseBitRateError};

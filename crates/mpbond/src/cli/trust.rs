@@ -58,9 +58,6 @@ pub(super) fn one_line(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Least length of the beginning of an id: a slip of the finger is shorter.
-const LEAST_PREFIX: usize = 4;
-
 /// The device that a person means: an id, the name of a trusted device, or the beginning of its id.
 fn named(
     text: &str,
@@ -77,17 +74,11 @@ fn named(
     let of_name = devices.iter().filter(|d| d.name == text).map(|d| d.id);
     let mut found: Vec<DeviceId> = of_name.collect();
     if found.is_empty() {
-        let plain = |text: &str| text.replace('-', "").to_ascii_uppercase();
-        let prefix = plain(text);
         let all = devices
             .iter()
             .map(|d| d.id)
             .chain(configured.iter().copied());
-        found = all
-            .filter(|id| {
-                prefix.len() >= LEAST_PREFIX && plain(&id.to_string()).starts_with(&prefix)
-            })
-            .collect();
+        found = all.filter(|id| id.begins_with(text)).collect();
         found.sort_unstable_by_key(DeviceId::to_string);
         found.dedup();
     }

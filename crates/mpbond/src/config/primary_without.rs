@@ -10,9 +10,6 @@ use super::source::{ConfigError, Source};
 
 const HELPER: &str = "helper";
 
-/// Least length of the beginning of an id: a slip of the finger is shorter.
-const LEAST_PREFIX: usize = 4;
-
 /// A helper that was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedHelper {
@@ -77,8 +74,6 @@ fn named(
     list: Option<&Item>,
     device: &str,
 ) -> Result<RemovedHelper, ConfigError> {
-    let plain = |text: &str| text.replace('-', "").to_ascii_uppercase();
-    let prefix = plain(device);
     let (mut of_name, mut of_id): (Vec<RemovedHelper>, Vec<RemovedHelper>) = Default::default();
     for table in list.into_iter().flat_map(tables) {
         let Some(id) = id_of(table) else {
@@ -88,10 +83,7 @@ fn named(
         let is_it = |known: &RemovedHelper| known.id == id;
         if name.as_deref() == Some(device) && !of_name.iter().any(is_it) {
             of_name.push(RemovedHelper { id, name });
-        } else if prefix.len() >= LEAST_PREFIX
-            && plain(&id.to_string()).starts_with(&prefix)
-            && !of_id.iter().any(is_it)
-        {
+        } else if id.begins_with(device) && !of_id.iter().any(is_it) {
             of_id.push(RemovedHelper { id, name });
         }
     }

@@ -5,19 +5,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use mpbond_manager::SIGNAL_EVERY;
-use mpbond_units::Timestamp;
-
-/// The kernel's table of wireless interfaces (wireless extensions).
-const TABLE: &str = "/proc/net/wireless";
+use mpbond_units::{Timestamp, wireless};
 
 /// Maximum number of octets that are read of it: an interface takes a line of about 80.
 const MAX_BYTES: usize = 4_096;
 
-/// Signals in dBm are negative, and receivers hear none below this.
-const LEAST_DBM: i16 = -150;
-
-/// The table, opened before this process gives up access to files. There is none in a kernel
-/// without wireless extensions.
+/// The kernel's table, opened before this process gives up access to files. There is none in a
+/// kernel without wireless extensions.
 pub(super) struct Signals {
     file: Option<File>,
     /// The table when it was last read: a driver may have to ask its device.
@@ -26,7 +20,7 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn of_this_device() -> Self {
-        Self::of(File::open(TABLE).ok())
+        Self::of(File::open(wireless::TABLE).ok())
     }
 
     fn of(file: Option<File>) -> Self {
@@ -43,7 +37,8 @@ impl Signals {
         if now.since(last.0) >= SIGNAL_EVERY {
             *last = (now, read(file));
         }
-        dbm_of(interface, &last.1)
+        let mut signals = wireless::signals(&last.1);
+        signals.find_map(|(of, dbm)| (of == interface).then_some(dbm))
     }
 }
 
@@ -55,18 +50,6 @@ fn read(file: &File) -> String {
     String::from_utf8(table).unwrap_or_default()
 }
 
-/// Strength of the signal of an interface in dBm, by a table. A line is
-/// `wlan0: 0000   54.  -56.  -256 …`: interface, status, quality, level.
-fn dbm_of(interface: &str, table: &str) -> Option<i16> {
-    let of_line = |line: &str| {
-        let (name, rest) = line.split_once(':')?;
-        let level = rest.split_whitespace().nth(2)?;
-        (name.trim() == interface).then(|| level.trim_end_matches('.').parse().ok())?
-    };
-    let level = table.lines().skip(2).find_map(of_line);
-    level.filter(|dbm| (LEAST_DBM..0).contains(dbm))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,35 +57,6 @@ mod tests {
     const HEADING: &str = "Inter-| sta-|   Quality        |   Discarded packets               | \
         Missed | WE\n face | tus | link level noise |  nwid  crypt   frag  retry   misc | beacon \
         | 22\n";
-
-    #[test]
-    fn a_signal_is_that_of_the_interface_and_nonsense_is_none() {
-        let table = format!(
-            "{HEADING} wlan0: 0000   54.  -56.  -256        0      0      0      0      0     0\n\
-             wlan01: 0000   70.  -40   -256        0\n\
-             off0: 0000    0     0     0\n\
-             odd0: 0000   54.  201.  0\n\
-             low0: 0000   54.  -256.  0\n\
-             much0: 0000   54.  -99999999.  0\n\
-             short0: 0000\n\
-             no colon\n\n"
-        );
-        assert_eq!(dbm_of("wlan0", &table), Some(-56));
-        assert_eq!(dbm_of("wlan01", &table), Some(-40));
-        for name in [
-            "off0",
-            "odd0",
-            "low0",
-            "much0",
-            "short0",
-            "none0",
-            "Inter-| sta-|",
-            "",
-        ] {
-            assert_eq!(dbm_of(name, &table), None, "{name}");
-        }
-        assert_eq!(dbm_of("wlan0", ""), None);
-    }
 
     #[test]
     fn the_table_is_read_every_200_ms_and_may_be_missing() {

@@ -14,6 +14,8 @@ const BASE32_CHARS: usize = 52;
 const BLOCK_CHARS: usize = 13;
 /// Characters between dashes; two groups are one block with its check character.
 const GROUP_CHARS: usize = 7;
+/// Least length of the beginning of an id by which a person may call a device.
+const LEAST_BEGINNING: usize = 4;
 const TEXT_CHARS: usize = BASE32_CHARS / BLOCK_CHARS * (BLOCK_CHARS + 1);
 
 /// Identifier of a device in all trust decisions: the SHA-256 of its certificate.
@@ -46,6 +48,14 @@ impl DeviceId {
     /// The first group: distinguishes a person's devices in a log; too short for trust decisions.
     pub fn short(&self) -> String {
         self.to_string().chars().take(GROUP_CHARS).collect()
+    }
+
+    /// Whether a person may mean this id by its beginning: at least four characters, as a slip of
+    /// the finger is shorter. Case and dashes do not matter.
+    pub fn begins_with(&self, text: &str) -> bool {
+        let plain = |text: &str| text.replace('-', "").to_ascii_uppercase();
+        let beginning = plain(text);
+        beginning.len() >= LEAST_BEGINNING && plain(&self.to_string()).starts_with(&beginning)
     }
 
     fn symbols(&self) -> [u8; BASE32_CHARS] {

@@ -110,6 +110,27 @@ fn ids_parse_without_dashes_and_with_look_alikes() {
 }
 
 #[test]
+fn a_person_calls_a_device_by_at_least_four_characters_of_its_id() {
+    let id = DeviceId::from_bytes([7; 32]);
+    let text = id.to_string();
+    for end in [4, 8, 9, text.len()] {
+        assert!(id.begins_with(&text[..end]), "{end}");
+        assert!(id.begins_with(&text[..end].to_lowercase()), "{end}");
+    }
+    assert!(id.begins_with(&text.replace('-', "")[..20]));
+    for other in [
+        "",
+        "-",
+        &text[..3],
+        "A-B-C-D",
+        &text[1..9],
+        &format!("{text}A"),
+    ] {
+        assert!(!id.begins_with(other), "{other}");
+    }
+}
+
+#[test]
 fn errors_of_ids_name_the_defect() {
     let text = DeviceId::from_bytes([7; 32]).to_string();
     let short = &text[..text.len() - 1];
