@@ -30,6 +30,10 @@ use crate::uplinks::uplinks;
 const MAX_CALLERS: usize = 32;
 /// Maximum number of these from one source, which must not keep out the device with the code.
 const MAX_CALLERS_EACH: usize = 8;
+/// Time between the begins of two handshakes, which take about a millisecond each of a thread that
+/// may be that of a primary's sessions; and between two callers that are refused without one.
+const HANDSHAKE_EVERY: Duration = Duration::from_millis(50);
+const REFUSAL_EVERY: Duration = Duration::from_millis(2);
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum number of addresses in an invitation.
 const MAX_ADDRESSES: usize = 4;
@@ -153,6 +157,7 @@ impl Listener {
         let mut given_up = false;
         let mut callers: JoinSet<Visit> = JoinSet::new();
         let late = Instant::now() + within;
+        let mut next = Instant::now();
         loop {
             let taken = room.attempts.borrow().is_used();
             if taken && callers.is_empty() {
@@ -164,7 +169,7 @@ impl Listener {
                 return Err(PairingError::GivenUp.into());
             }
             tokio::select! {
-                accepted = self.socket.accept(),
+                accepted = accept(&self.socket, next),
                     if !taken && !given_up && callers.len() < MAX_CALLERS =>
                 {
                     let Ok((tcp, from)) = accepted else {
@@ -172,6 +177,7 @@ impl Listener {
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         continue;
                     };
+                    next = Instant::now() + REFUSAL_EVERY;
                     if self.local_only && !is_local(from.ip()) {
                         let problem = "it is not on a network of this machine".to_owned();
                         tell(from, None, problem);
@@ -182,6 +188,7 @@ impl Listener {
                         tell(from, None, problem);
                         continue;
                     };
+                    next = Instant::now() + HANDSHAKE_EVERY;
                     let (room, quit) = (Rc::clone(&room), quit.clone());
                     callers.spawn_local(async move {
                         let _share = share;
@@ -219,6 +226,12 @@ impl Listener {
             }
         }
     }
+}
+
+/// The next caller, not before an instant.
+async fn accept(socket: &TcpListener, from: Instant) -> std::io::Result<(TcpStream, SocketAddr)> {
+    tokio::time::sleep_until(from).await;
+    socket.accept().await
 }
 
 /// Result of one caller.
@@ -334,7 +347,61 @@ fn ordered(
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use mpbond_net::Identity;
+    use mpbond_net::pairing::{Introduction, Role};
+
     use super::*;
+    use crate::config::TrustFile;
+    use crate::pairing::Book;
+
+    #[tokio::test]
+    async fn callers_are_bounded_in_rate() {
+        const CALLERS: u8 = 6;
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key.pem");
+        let own = Own {
+            identity: Identity::load_or_create(&key).unwrap(),
+            introduction: Introduction {
+                role: Role::Helper,
+                name: "phone".to_owned(),
+                service: None,
+            },
+            book: Book::Trust(TrustFile::beside(&key)),
+        };
+        let any = "127.0.0.1:0".parse().unwrap();
+        let listener = Listener::bind(any, false).await.unwrap();
+        let (address, within) = (listener.address, Duration::from_secs(600));
+        // Each is dropped when it has sent what is no handshake.
+        let callers = std::thread::spawn(move || {
+            let begun = std::time::Instant::now();
+            let call = |_| std::net::TcpStream::connect(address).unwrap();
+            let callers: Vec<_> = (0..CALLERS).map(call).collect();
+            for mut caller in callers {
+                let _ = caller.write_all(&[0; 100]);
+                let _ = caller.read_to_end(&mut Vec::new());
+            }
+            begun.elapsed()
+        });
+        let (cancel, cancelled) = watch::channel(false);
+        let waiting = async {
+            let ask: Ask = Box::new(|_| Box::pin(async { true }));
+            let (waits, over) = (
+                listener.wait(&own, within, cancelled, ask, &|_| ()),
+                tokio::task::spawn_blocking(move || {
+                    let took = callers.join().unwrap();
+                    cancel.send_replace(true);
+                    took
+                }),
+            );
+            let (end, took) = tokio::join!(waits, over);
+            assert!(end.is_err());
+            took.unwrap()
+        };
+        let took = tokio::task::LocalSet::new().run_until(waiting).await;
+        assert!(took >= HANDSHAKE_EVERY * u32::from(CALLERS - 1), "{took:?}");
+    }
 
     #[test]
     fn the_address_of_the_service_comes_first_then_networks_that_are_no_uplink() {
