@@ -42,8 +42,8 @@ pub use device::DeviceConfig;
 pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
 pub use helper::{HOST_NAME, HelperConfig, Uplink, host_name};
 pub use place::{
-    Role, config_file, config_folder, device_file, has_section, identity, status_socket,
-    status_sockets,
+    Role, config_file, config_file_to_write, config_folder, device_file, has_section, identity,
+    status_socket, status_sockets,
 };
 pub use policy::{PolicySource, ZONES};
 pub use primary::{

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
-use super::source::Source;
+use super::source::{ConfigError, Source};
 
 /// Name of the identity in the configuration folder.
 const IDENTITY: &str = "identity.pem";
@@ -84,6 +84,23 @@ pub fn config_file(role: Role) -> PathBuf {
         true => device,
         false => own,
     }
+}
+
+/// The configuration file of a role, as [`config_file`] says, for a program that changes or makes
+/// it.
+///
+/// # Errors
+/// It would be a second file beside that of a device, which has no section for this role.
+pub fn config_file_to_write(role: Role) -> Result<PathBuf, ConfigError> {
+    let (file, device) = (config_file(role), device_file());
+    if file == device || file.exists() || !device.exists() {
+        return Ok(file);
+    }
+    let problem = format!(
+        "it has no section [{role}], and {role}.toml beside it would be another configuration of \
+         this device: add a line [{role}] at its end, and run this again"
+    );
+    Err(ConfigError::about_file(&device, problem))
 }
 
 /// The configuration file of a device with several roles.

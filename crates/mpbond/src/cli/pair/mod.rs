@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::Args;
 use mpbond::config::{
-    HelperConfig, OnProxyLoss, PrimaryEdit, ProxyConfig, Role, TrustFile, config_file, host_name,
-    identity, identity_and_trust,
+    HelperConfig, OnProxyLoss, PrimaryEdit, ProxyConfig, Role, TrustFile, config_file,
+    config_file_to_write, host_name, identity, identity_and_trust,
 };
 use mpbond::pairing::{Book, DEFAULT_PORT, Listener, Own, PairError, Paired, call, enrol, find};
 use mpbond_command::Failure;
@@ -251,7 +251,9 @@ impl PairArgs {
     }
 
     fn own(&self, role: Role, errand: &Errand) -> Result<Own, Failure> {
-        let file = self.config.clone().unwrap_or_else(|| config_file(role));
+        let file = self.config.clone().map(Ok);
+        let file = file.unwrap_or_else(|| config_file_to_write(role));
+        let file = file.map_err(Failure::input)?;
         // A primary's configuration may not exist yet.
         let there = file.exists() || (self.config.is_some() && role != Role::Primary);
         let (key, service, configured_name) = match role {

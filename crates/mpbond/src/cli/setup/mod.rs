@@ -11,7 +11,7 @@ mod service;
 
 use std::process::ExitCode;
 
-use mpbond::config::{Role, config_file, has_section};
+use mpbond::config::{Role, config_file_to_write, has_section};
 use mpbond_command::Failure;
 
 pub(super) use args::SetupArgs;
@@ -22,7 +22,7 @@ impl SetupArgs {
         let questions = Questions::new();
         let (role, device) = role::find(&self, &questions)?;
         self.check(role)?;
-        let file = config_file(role);
+        let file = config_file_to_write(role).map_err(Failure::input)?;
         if has_section(role, &file) {
             return Err(Failure::input(format_args!(
                 "{} has the configuration of this {role}: change it there, and pair by `mpbond \

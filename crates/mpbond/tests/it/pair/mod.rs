@@ -235,6 +235,39 @@ fn two_devices_with_several_roles_pair_in_both_directions() {
 }
 
 #[test]
+fn a_device_whose_file_lacks_the_role_gets_no_second_file() {
+    const DEVICE: &str = "identity = \"me.pem\"\n[helper]\nname = \"tablet\"\n\
+        listen = \"127.0.0.1:4434\"\nproxies = \"203.0.113.1:4433\"\n";
+    let (helper, device) = (Device::new("helper", HELPER), Device::new("device", DEVICE));
+    let listener = helper.listen(&["--yes"]);
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpbond"));
+        command.env("CONFIGURATION_DIRECTORY", device.folder.path());
+        command.args(args).stdin(Stdio::null()).output().unwrap()
+    };
+    let pair = ["pair", &listener.address, &listener.code, "--yes"];
+    let pair = [&pair[..], &["--role", "primary"]].concat();
+    let setup = ["setup", "--role", "primary", "--yes", "--no-service"];
+    for args in [&pair[..], &setup] {
+        let done = run(args);
+        let said = stderr(&done);
+        assert_eq!(done.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("device.toml: it has no section [primary]"),
+            "{said}"
+        );
+        assert_eq!(device.files(), ["device.toml"]);
+    }
+    // As the error says.
+    std::fs::write(&device.config, format!("{DEVICE}[primary]\n")).unwrap();
+    let done = run(&pair);
+    assert!(done.status.success(), "{}", stderr(&done));
+    listener.ends_well();
+    assert!(device.text().contains("[[primary.helper]]"));
+    assert!(!device.files().contains(&"primary.toml".to_owned()));
+}
+
+#[test]
 fn the_text_of_the_qr_code_serves_at_either_end() {
     let (helper, primary) = both();
     let listener = primary.listen(&["--yes", "--name", "my laptop"]);
