@@ -89,6 +89,11 @@ impl Process {
         result
     }
 
+    /// Number of its daemons.
+    pub(crate) fn daemons(&self) -> usize {
+        self.0.daemons
+    }
+
     /// Whether own connections of all daemons bear the mark.
     pub(crate) fn marks(&self) -> bool {
         self.0.marks

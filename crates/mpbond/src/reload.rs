@@ -100,6 +100,7 @@ pub enum Answer {
 /// The configuration of a daemon that runs.
 pub(crate) struct Reloader<C> {
     source: Option<Source<C>>,
+    process: Process,
     in_force: RefCell<C>,
     /// Has the daemon use a configuration.
     apply: Box<dyn Fn(&C)>,
@@ -112,6 +113,7 @@ impl<C: Reload> Reloader<C> {
     pub(crate) fn new(configured: Configured<C>, apply: impl Fn(&C) + 'static) -> Self {
         Self {
             source: configured.source,
+            process: configured.process,
             in_force: RefCell::new(configured.config),
             apply: Box::new(apply),
             read_at: Cell::new(Instant::now()),
@@ -177,6 +179,8 @@ impl<C: Reload> Reloader<C> {
         // As `mpbond reload` sees it, which runs in another folder.
         let file = self.source.as_ref().map(|s| std::path::absolute(&s.file));
         let file = file.and_then(Result::ok);
+        let roles = self.process.daemons();
+        status.roles = (roles > 1).then_some(roles);
         status.config_file = file.and_then(|file| Some(file.to_str()?.to_owned()));
         status.config_age_s = Some(self.read_at.get().elapsed().as_secs_f64());
         status.config_modified_s = self.source.as_ref().and_then(|s| s.modified_s.get());

@@ -18,6 +18,9 @@ pub struct Status {
     /// Number of the process that answers.
     #[serde(default)]
     pub process: u32,
+    /// Number of roles of this process, if it has several (`mpbond up`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roles: Option<usize>,
     /// Since the daemon started.
     pub uptime_s: f64,
     /// Since the daemon has read its configuration.

@@ -8,10 +8,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mpbond::config::{
-    ConfigError, DeviceConfig, ProxyConfig, Role, config_file, device_file, has_section,
-    status_sockets,
-};
+use mpbond::config::{ConfigError, DeviceConfig, ProxyConfig, Role, config_file, device_file};
+use mpbond::status::Status;
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 
@@ -81,7 +79,7 @@ impl UpgradeArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let name = self.role.name();
         let sockets = self.sockets().map_err(Failure::input)?;
-        let mut before = None;
+        let mut before: Option<Status> = None;
         for socket in &sockets {
             let old = ask(socket).map_err(|e| {
                 Failure::run(format!(
@@ -90,10 +88,9 @@ impl UpgradeArgs {
                     self.command()
                 ))
             })?;
-            before.get_or_insert(old);
-        }
-        if let Some(old) = &before {
-            self.check_roles(old.process).map_err(Failure::input)?;
+            let first = before.get_or_insert_with(|| old.clone());
+            self.check_roles(first, &old, sockets.len())
+                .map_err(Failure::input)?;
         }
         let mut new = self.start()?;
         let deadline = Instant::now() + READY_WITHIN;
@@ -151,33 +148,35 @@ impl UpgradeArgs {
         }])
     }
 
-    /// Refuses to take over some of the roles of a process: the others would go on.
-    fn check_roles(&self, process: u32) -> Result<(), String> {
-        let file = self.config.clone().unwrap_or_else(device_file);
-        let is_taken = |role: Role| match self.role.role() {
-            Some(own) => own == role,
-            None => has_section(role, &file),
-        };
-        let others = [Role::Primary, Role::Helper, Role::Proxy].into_iter();
-        for role in others.filter(|role| !is_taken(*role)) {
-            // Where it was before the section was removed is not known.
-            let written = has_section(role, &file).then(|| socket_of(role, &file).ok());
-            let sockets = status_sockets(role).into_iter();
-            let mut sockets = sockets.chain(written.flatten());
-            if sockets.any(|socket| ask(&socket).is_ok_and(|status| status.process == process)) {
-                return Err(match self.role.role() {
-                    Some(_) => format!(
-                        "process {process} has the role {role}, too: `mpbond upgrade up` takes over all"
-                    ),
-                    None => format!(
-                        "process {process} has the role {role}, for which {} has no section: restart \
-                         it, since an upgrade would leave that role running",
-                        file.display()
-                    ),
-                });
-            }
+    /// Refuses to take over some of the roles of a process: the others would go on. `taken` is the
+    /// number of roles that a new process would have.
+    fn check_roles(&self, first: &Status, old: &Status, taken: usize) -> Result<(), String> {
+        let process = old.process;
+        if process != first.process {
+            return Err(format!(
+                "the {} is process {process}, and the {} is process {}: stop one of them",
+                old.role, first.role, first.process
+            ));
         }
-        Ok(())
+        let roles = old.roles.unwrap_or(1);
+        if roles == taken {
+            return Ok(());
+        }
+        Err(match self.role.role() {
+            Some(_) => format!(
+                "process {process} has {roles} roles, not only that of a {}: `mpbond upgrade up` \
+                 takes over all",
+                old.role
+            ),
+            None => {
+                let file = self.config.clone().unwrap_or_else(device_file);
+                format!(
+                    "process {process} has {roles} roles, and {} has sections for {taken}: restart \
+                     it, since an upgrade would leave a role running",
+                    file.display()
+                )
+            }
+        })
     }
 
     /// The command that starts it.

@@ -178,7 +178,23 @@ fn a_device_is_upgraded_as_a_whole() {
     // The helper would stay with the process before.
     let (code, text) = upgrade("primary");
     assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("has the role helper, too"), "{text}");
+    assert!(
+        text.contains("has 2 roles, not only that of a primary"),
+        "{text}"
+    );
+    // A section that was removed, though its socket had a place of its own.
+    let file = bond.file("up.toml");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let (primary, _) = whole.split_once("[helper]").unwrap();
+    std::fs::write(&file, primary).unwrap();
+    let (code, text) = upgrade("up");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(
+        text.contains("up.toml has sections for 1: restart"),
+        "{text}"
+    );
+    assert_eq!(bond.status("helper").unwrap().process, up.process());
+    std::fs::write(&file, whole).unwrap();
     let (code, text) = upgrade("up");
     assert_eq!(code, Some(0), "{text}");
     let process = bond.status("primary").unwrap().process;
