@@ -165,9 +165,15 @@ class Client:
         """Events after the one with this id; without it, those from now on. Ends with the daemon,
         or by `TimeoutError` when none comes for `timeout`; without that it waits for a day."""
         query = "" if since is None else f"?since={since}"
-        connection, response = self._open(
-            "GET", "/v1/events" + query, timeout=timeout or 86_400
-        )
+        yield from self._lines("/v1/events" + query, timeout or 86_400)
+
+    def samples(self, every_ms=1000):
+        """Counters of all links, at this interval. Ends with the daemon."""
+        resource = f"/v1/samples?every_ms={every_ms}"
+        yield from self._lines(resource, self._timeout + every_ms / 1000)
+
+    def _lines(self, resource, timeout):
+        connection, response = self._open("GET", resource, timeout=timeout)
         try:
             for line in response:
                 yield json.loads(line)

@@ -118,6 +118,23 @@ export type Event =
   | { id: number; at_s: number; type: EventType; link?: string; reason?: string }
   | { lost: number };
 
+/** Counters of a link; bytes of streams since the daemon started. */
+export interface LinkSample {
+  name: string;
+  state: string;
+  bytes_in: number;
+  bytes_out: number;
+  rtt_ms: number | null;
+  pad_ms: number | null;
+  waiting_bytes: number;
+}
+
+/** Counters of all links, `at_s` after the start of the daemon. */
+export interface Sample {
+  at_s: number;
+  links: LinkSample[];
+}
+
 /** A primary, by the socket of its API. */
 export class Client {
   constructor(path?: string, timeoutMs?: number);
@@ -154,4 +171,5 @@ export class Client {
     timeoutMs?: number;
     signal?: AbortSignal;
   }): AsyncGenerator<Event>;
+  samples(options?: { everyMs?: number; signal?: AbortSignal }): AsyncGenerator<Sample>;
 }

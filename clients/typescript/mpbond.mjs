@@ -187,7 +187,17 @@ export class Client {
    */
   async *events({ since, timeoutMs = 86_400_000, signal } = {}) {
     const query = since === undefined ? "" : `?since=${since}`;
-    const response = await this.#open("GET", `/v1/events${query}`, { timeoutMs, signal });
+    yield* this.#lines(`/v1/events${query}`, { timeoutMs, signal });
+  }
+
+  /** Counters of all links, at this interval. Ends with the daemon, or when `signal` is aborted. */
+  async *samples({ everyMs = 1000, signal } = {}) {
+    const timeoutMs = 10_000 + everyMs;
+    yield* this.#lines(`/v1/samples?every_ms=${everyMs}`, { timeoutMs, signal });
+  }
+
+  async *#lines(resource, options) {
+    const response = await this.#open("GET", resource, options);
     try {
       for await (const line of createInterface({ input: response })) yield JSON.parse(line);
     } finally {

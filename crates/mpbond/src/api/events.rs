@@ -119,13 +119,7 @@ impl Events {
                 ),
             ));
         }
-        if Rc::strong_count(&self.listener) > MAX_LISTENERS {
-            return Err(Failure::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("{MAX_LISTENERS} clients listen already"),
-            ));
-        }
-        let listener = Rc::clone(&self.listener);
+        let listener = self.place()?;
         let (parts, body) = mpsc::channel(1);
         crate::task::spawn_local(async move {
             let _listener = listener;
@@ -146,12 +140,31 @@ impl Events {
                 }
             }
         });
-        let mut response = Response::new(Answer::Endless(body));
-        let kind = hyper::header::HeaderValue::from_static("application/x-ndjson");
-        let headers = response.headers_mut();
-        headers.insert(hyper::header::CONTENT_TYPE, kind);
-        Ok(response)
+        Ok(lines(body))
     }
+
+    /// The place of a listener, to be kept as long as it listens: to events, or to samples.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn place(&self) -> Result<Rc<()>, Failure> {
+        if Rc::strong_count(&self.listener) > MAX_LISTENERS {
+            return Err(Failure::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("{MAX_LISTENERS} clients listen already"),
+            ));
+        }
+        Ok(Rc::clone(&self.listener))
+    }
+}
+
+/// An answer of lines without an end.
+pub(crate) fn lines(parts: mpsc::Receiver<Bytes>) -> Response<Answer> {
+    let mut response = Response::new(Answer::Endless(parts));
+    let kind = hyper::header::HeaderValue::from_static("application/x-ndjson");
+    let headers = response.headers_mut();
+    headers.insert(hyper::header::CONTENT_TYPE, kind);
+    response
 }
 
 #[cfg(test)]

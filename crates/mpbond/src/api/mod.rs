@@ -8,7 +8,7 @@ mod failure;
 mod request;
 mod socket;
 
-pub(crate) use events::{Event, Events};
+pub(crate) use events::{Event, Events, lines};
 pub(crate) use failure::{Failure, json};
 pub(crate) use request::{Query, percent_decoded, text_of, value_of};
 pub use socket::path_beside;

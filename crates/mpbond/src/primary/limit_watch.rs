@@ -70,7 +70,7 @@ impl Primary {
         })
     }
 
-    fn drivers(&self) -> Vec<Driver> {
+    pub(super) fn drivers(&self) -> Vec<Driver> {
         let driver = self.driver.borrow();
         let retiring = self.retiring.borrow();
         driver.iter().chain(&*retiring).cloned().collect()

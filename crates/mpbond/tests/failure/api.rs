@@ -77,13 +77,13 @@ pub fn got(bond: &Bond, line: &str, body: &str) -> Value {
     answer.json()
 }
 
-/// A listener to events.
+/// A listener to events or samples.
 pub struct Listener(BufReader<UnixStream>);
 
 impl Listener {
-    pub fn new(bond: &Bond, query: &str) -> Self {
+    pub fn new(bond: &Bond, resource: &str) -> Self {
         let mut stream = connect(bond);
-        let head = format!("GET /v1/events{query} HTTP/1.1\r\nHost: mpbond\r\n\r\n");
+        let head = format!("GET {resource} HTTP/1.1\r\nHost: mpbond\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
@@ -149,7 +149,7 @@ fn status_streams_links_policy_and_events_are_those_of_the_daemon() {
         got(&bond, "GET /v1/streams", "") == json!({"streams": []})
     });
 
-    let mut events = Listener::new(&bond, "?since=0");
+    let mut events = Listener::new(&bond, "/v1/events?since=0");
     let mut types: Vec<_> = (1..=2).map(|id| (events.next(), id)).collect();
     for (event, id) in &types {
         assert_eq!(event["id"], *id);
@@ -227,7 +227,7 @@ fn a_link_that_is_switched_off_carries_nothing_more_and_comes_back() {
     let bond = Bond::new(Ways::Both, "", "");
     let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
     bond.joined(2);
-    let mut events = Listener::new(&bond, "");
+    let mut events = Listener::new(&bond, "/v1/events");
     // A download that is under way meanwhile.
     let mut download = bond.connect(origin).unwrap();
     let size = 20_000_000_u32;
@@ -299,7 +299,7 @@ fn an_upgrade_keeps_the_socket_and_ends_the_listeners() {
     let _proxy = bond.start("proxy");
     let first = bond.start("primary");
     bond.joined(1);
-    let mut events = Listener::new(&bond, "");
+    let mut events = Listener::new(&bond, "/v1/events");
     let before = got(&bond, "GET /v1/status", "")["process"].clone();
     let _second = bond.upgrade("primary").unwrap();
     let now = got(&bond, "GET /v1/status", "")["process"].clone();

@@ -77,7 +77,7 @@ fn a_helper_is_paired_used_and_unpaired_without_a_restart() {
     let expires = offer["expires_in_s"].as_u64().unwrap();
     assert!((100..=120).contains(&expires), "{offer}");
     assert_eq!(ask(&bond, "POST /v1/pairing", BEGIN).code, 409, "one runs");
-    let mut events = Listener::new(&bond, "");
+    let mut events = Listener::new(&bond, "/v1/events");
     let caller = call(&bond, &offer);
     let device = asked(&bond);
     let event = events.next();

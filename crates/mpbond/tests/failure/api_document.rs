@@ -8,7 +8,7 @@ use std::process::Command;
 use mpbond_testing::{Need, Outcome};
 use serde_json::{Value, json};
 
-use crate::api::{ask, ask_with, connect, got};
+use crate::api::{Listener, ask, ask_with, connect, got};
 use crate::daemons::{Bond, Ways, origin};
 
 fn document(name: &str) -> PathBuf {
@@ -47,6 +47,7 @@ fn the_examples_of_the_document_work() {
         let endless = line.contains("--max-time") && done.code == TIMED_OUT;
         assert!(done.code == 0 || endless, "{commands}\n{done:?}");
         assert!(!line.contains("events") || done.stdout.contains("link.up"));
+        assert!(!line.contains("samples") || done.stdout.contains("\"waiting_bytes\":0"));
     }
     let policy = ask(&bond, "GET /v1/policy", "").body;
     assert!(
@@ -193,6 +194,11 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
         check(all, "Event", &serde_json::from_str(line).unwrap());
     }
 
+    let mut samples = Listener::new(&bond, "/v1/samples?every_ms=100");
+    for _ in 0..2 {
+        check(all, "Sample", &samples.next());
+    }
+
     for (path, methods) in document["paths"].as_object().unwrap() {
         let path = path
             .replace("{name}", "own")
@@ -200,8 +206,8 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
             .replace("{id}", &id.to_string());
         for method in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
             let is_there = methods[method.to_lowercase()].is_object();
-            // The events have no end.
-            if is_there && path == "/v1/events" {
+            // These have no end.
+            if is_there && ["/v1/events", "/v1/samples"].contains(&path.as_str()) {
                 continue;
             }
             let code = ask(&bond, &format!("{method} {path}"), "").code;
@@ -261,6 +267,11 @@ try:
 except mpbond.Error as e:
     assert e.status == 409, e
 assert client.cancel_pairing()["state"] == "none"
+samples = client.samples(every_ms=100)
+first, second = next(samples), next(samples)
+assert first["at_s"] < second["at_s"], (first, second)
+assert {link["name"] for link in second["links"]} == {"own", "helper"}
+samples.close()
 own = next(client.streams())
 assert client.set_class(own["client"], "interactive")["class"] == "interactive"
 assert client.stream(own["id"])["class"] == "interactive"
@@ -317,6 +328,11 @@ assert.equal((await client.beginPairing({ listen: "127.0.0.1:0" })).state, "wait
 assert.equal((await client.pairing()).code.length, 9);
 assert.equal((await client.answerPairing("x", true).catch((e) => e)).status, 409);
 assert.equal((await client.cancelPairing()).state, "none");
+const samples = client.samples({ everyMs: 100 });
+const [first, second] = [(await samples.next()).value, (await samples.next()).value];
+assert.ok(first.at_s < second.at_s);
+assert.deepEqual(second.links.map((link) => link.name).sort(), ["helper", "own"]);
+await samples.return();
 const { value: own } = await client.streams().next();
 assert.equal((await client.setClass(own.client, "realtime")).class, "realtime");
 assert.equal((await client.stream(own.id)).class, "realtime");
@@ -347,7 +363,16 @@ fn types_for_typescript_have_all_fields_of_the_schema() {
     let types = read("clients/typescript/mpbond.d.mts");
     let document: Value = serde_json::from_str(&read("docs/openapi.json")).unwrap();
     let schemas = &document["components"]["schemas"];
-    for name in ["Link", "Stream", "Fact", "Question", "Device", "Pairing"] {
+    for name in [
+        "Link",
+        "Stream",
+        "Fact",
+        "Question",
+        "Device",
+        "Pairing",
+        "Sample",
+        "LinkSample",
+    ] {
         let (_, rest) = types.split_once(&format!("interface {name} {{\n")).unwrap();
         let (fields, _) = rest.split_once("\n}").unwrap();
         let required = schemas[name]["required"].as_array().unwrap();

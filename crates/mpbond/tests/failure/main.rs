@@ -14,6 +14,7 @@ mod api_devices;
 mod api_document;
 mod battery;
 mod budget;
+mod by_rate;
 mod class_dscp;
 mod class_names;
 mod crowd;

@@ -7,6 +7,7 @@ mod explain;
 mod links;
 mod pairing;
 mod policy;
+mod samples;
 mod status;
 mod streams;
 
@@ -55,6 +56,7 @@ enum Resource {
     Device(String),
     Pairing,
     Events,
+    Samples,
 }
 
 impl Resource {
@@ -71,6 +73,7 @@ impl Resource {
             "devices" => Self::Devices,
             "pairing" => Self::Pairing,
             "events" => Self::Events,
+            "samples" => Self::Samples,
             other => match other.split_once('/')? {
                 ("links", name) => Self::Link(percent_decoded(name)?),
                 ("devices", id) => Self::Device(percent_decoded(id)?),
@@ -82,9 +85,12 @@ impl Resource {
 
     const fn methods(&self) -> &'static [Method] {
         match self {
-            Self::Status | Self::Streams | Self::Links | Self::Devices | Self::Events => {
-                &[Method::GET]
-            }
+            Self::Status
+            | Self::Streams
+            | Self::Links
+            | Self::Devices
+            | Self::Events
+            | Self::Samples => &[Method::GET],
             Self::Policy => &[Method::GET, Method::PUT],
             Self::PolicyCheck | Self::PolicyCompare | Self::Explain => &[Method::POST],
             Self::Link(_) | Self::Stream(_) => &[Method::GET, Method::PATCH],
@@ -155,6 +161,7 @@ impl Resources {
         let is_get = head.method == Method::GET;
         match resource {
             Resource::Streams => return self.streams(&query).await,
+            Resource::Samples => return self.samples(&query),
             Resource::Events => {
                 let [since] = query.numbers(["since"])?;
                 return Rc::clone(&self.primary.events).listen(since);
@@ -184,7 +191,7 @@ impl Resources {
                     false => self.answer_pairing(&body),
                 }
             }
-            Resource::Streams | Resource::Events => Ok(not_allowed(&resource)),
+            Resource::Streams | Resource::Events | Resource::Samples => Ok(not_allowed(&resource)),
         }
     }
 }
@@ -227,6 +234,7 @@ mod tests {
             Resource::Device(_) => "/v1/devices/{device}",
             Resource::Pairing => "/v1/pairing",
             Resource::Events => "/v1/events",
+            Resource::Samples => "/v1/samples",
         }
     }
 
@@ -246,6 +254,7 @@ mod tests {
             Resource::Device(String::new()),
             Resource::Pairing,
             Resource::Events,
+            Resource::Samples,
         ];
         let document = include_str!("../../../../../docs/openapi.json");
         let document: serde_json::Value = serde_json::from_str(document).unwrap();
@@ -273,6 +282,7 @@ mod tests {
             ("/v1/policy:check", Method::POST),
             ("/v1/links/a", Method::GET),
             ("/v1/events", Method::GET),
+            ("/v1/samples", Method::GET),
         ] {
             assert_eq!(needs(path, method), Rights::Read, "{path}");
         }
