@@ -1,6 +1,7 @@
 // The page: takes the lines of the stream, and has the views show them.
 
 import { Chart } from './chart.js';
+import * as controls from './controls.js';
 import { given, read, token } from './stream.js';
 import * as views from './views.js';
 
@@ -16,6 +17,7 @@ function take(line) {
     state.samples = line.samples;
     state.events = line.events;
     state.owner = line.owner;
+    controls.start(secret, line.may_change, show);
     return;
   }
   state.events = state.events.concat(line.events).slice(-MAX_EVENTS);

@@ -2,6 +2,7 @@
 // set as text.
 
 import { colour, tone } from './chart.js';
+import { mode, setMode } from './controls.js';
 import { bytes, count, isolated, milliseconds, percent, rate, shortId, span } from './text.js';
 
 const EVENTS_SHOWN = 30;
@@ -119,7 +120,32 @@ function paths(frame) {
     put(fields.share, path.share == null ? '–' : percent(path.share));
     put(fields.error, path.error ?? '');
     fields.error.hidden = !path.error;
+    useOf(fields, path.name);
   });
+}
+
+const USES = [['bonded', 'used'], ['standby', 'standby'], ['off', 'off']];
+
+/** Shows the use that is chosen, but for one that is being chosen. */
+function useOf({ use }, name) {
+  const chosen = mode(name);
+  use.hidden = !chosen;
+  if (!chosen) return;
+  use.name = name;
+  use.setAttribute('aria-label', `Use of ${name}`);
+  if (document.activeElement !== use && !use.disabled) use.value = chosen;
+}
+
+function makeUse() {
+  const use = make('select', 'use');
+  use.append(...USES.map(([value, text]) => new Option(text, value)));
+  use.addEventListener('change', async () => {
+    use.disabled = true;
+    const now = await setMode(use.name, use.value);
+    use.disabled = false;
+    if (now) use.value = now;
+  });
+  return use;
 }
 
 function makePath() {
@@ -136,7 +162,7 @@ function makePath() {
   meter.setAttribute('aria-hidden', 'true');
   element.append(
     make('div', 'head', field('swatch', 'span'), field('name', 'span', 'name'),
-      field('kind', 'span', 'kind'), field('state', 'span', 'pill')),
+      field('kind', 'span', 'kind'), field('state', 'span', 'pill'), (fields.use = makeUse())),
     make('dl', 'facts', pair('↓', 'down', 'download'), pair('↑', 'up', 'upload'),
       pair('RTT', 'rtt', 'round-trip time'), pair('Total', 'bytes')),
     make('div', 'share', meter, make('span', 'share-text', field('share', 'span'),

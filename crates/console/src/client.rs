@@ -1,6 +1,6 @@
-//! Client of a daemon's status socket.
+//! Client of a daemon's status socket, and of a primary's API beside it.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::net::Shutdown;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
@@ -136,17 +136,73 @@ impl Client {
         let meta = std::fs::metadata(&self.socket).ok()?;
         Some(user(meta.uid()))
     }
+
+    /// Whether there is an API, and this user may change what it governs (docs/api.md).
+    pub fn may_change(&self) -> bool {
+        let meta = std::fs::metadata(api_beside(&self.socket));
+        meta.is_ok_and(|meta| geteuid().is_root() || geteuid().as_raw() == meta.uid())
+    }
+
+    /// Sends a request to the API; returns the code and the body of the answer.
+    ///
+    /// # Errors
+    /// Nothing answers, in one line.
+    pub fn pass(
+        &self,
+        method: &str,
+        resource: &str,
+        body: &[u8],
+    ) -> Result<(u16, Vec<u8>), String> {
+        let socket = api_beside(&self.socket);
+        pass(&socket, method, resource, body).map_err(|e| reason(&socket, &e))
+    }
+}
+
+/// The socket of the API of a primary with this status socket.
+fn api_beside(status: &Path) -> PathBuf {
+    match status.extension().is_some_and(|e| e == "sock") {
+        true => status.with_extension("api"),
+        false => {
+            let mut name = status.file_name().unwrap_or_default().to_owned();
+            name.push(".api");
+            status.with_file_name(name)
+        }
+    }
+}
+
+fn pass(socket: &Path, method: &str, resource: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_write_timeout(Some(WITHIN))?;
+    let length = body.len();
+    // By HTTP/1.0 the answer comes without chunks.
+    let head =
+        format!("{method} {resource} HTTP/1.0\r\nHost: mpbond\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body)?;
+    let mut text = Vec::new();
+    Answer::of(stream).read_to_end(&mut text)?;
+    answered(text).ok_or_else(|| io::Error::other("not an answer of an API"))
+}
+
+/// Code and body of an answer.
+fn answered(mut text: Vec<u8>) -> Option<(u16, Vec<u8>)> {
+    let end = text.windows(4).position(|octets| octets == b"\r\n\r\n")?;
+    let body = text.split_off(end + 4);
+    let head = String::from_utf8(text).ok()?;
+    let code = head
+        .strip_prefix("HTTP/1.")?
+        .split(' ')
+        .nth(1)?
+        .parse()
+        .ok()?;
+    (200..600).contains(&code).then_some((code, body))
 }
 
 fn request(socket: &Path) -> io::Result<Status> {
     let stream = UnixStream::connect(socket)?;
     // An empty request: the status.
     stream.shutdown(Shutdown::Write)?;
-    let mut answer = Answer {
-        stream,
-        deadline: Instant::now() + WITHIN,
-        octets: 0,
-    };
+    let mut answer = Answer::of(stream);
     let status = Status::read(&mut answer);
     status.map_err(|e| {
         // Its own text quotes what the daemon has sent.
@@ -170,6 +226,16 @@ struct Answer {
     stream: UnixStream,
     deadline: Instant,
     octets: u64,
+}
+
+impl Answer {
+    fn of(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            deadline: Instant::now() + WITHIN,
+            octets: 0,
+        }
+    }
 }
 
 impl Read for Answer {
@@ -223,4 +289,35 @@ fn permission_denied(socket: &Path) -> String {
 fn user(id: u32) -> String {
     let user = User::from_uid(Uid::from_raw(id)).ok().flatten();
     user.map_or_else(|| id.to_string(), |user| user.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_is_beside_the_status_socket() {
+        for (status, api) in [
+            ("/run/mpbond/primary.sock", "/run/mpbond/primary.api"),
+            ("a.b", "a.b.api"),
+        ] {
+            assert_eq!(api_beside(Path::new(status)), Path::new(api));
+        }
+    }
+
+    #[test]
+    fn an_answer_has_a_code_and_a_body() {
+        let of = |text: &str| answered(text.as_bytes().to_vec());
+        let right = of("HTTP/1.0 403 Forbidden\r\na: b\r\n\r\n{}\r\n\r\n");
+        assert_eq!(right, Some((403, b"{}\r\n\r\n".to_vec())));
+        for wrong in [
+            "",
+            "HTTP/1.0 200 OK\r\n",
+            "HTTP/1.0 100 x\r\n\r\n",
+            "{}\r\n\r\n",
+            "HTTP/1.1 x\r\n\r\n",
+        ] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ type File = (&'static str, &'static str, &'static str);
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const FILES: [File; 8] = [
+const FILES: [File; 9] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -31,6 +31,11 @@ const FILES: [File; 8] = [
     ("/stream.js", SCRIPT, include_str!("../../page/stream.js")),
     ("/chart.js", SCRIPT, include_str!("../../page/chart.js")),
     ("/views.js", SCRIPT, include_str!("../../page/views.js")),
+    (
+        "/controls.js",
+        SCRIPT,
+        include_str!("../../page/controls.js"),
+    ),
     ("/text.js", SCRIPT, include_str!("../../page/text.js")),
 ];
 

@@ -1,10 +1,10 @@
-//! Which requests are answered: the checks of header Host, method and token.
+//! Which requests are answered: the checks of header Host, method, origin and token.
 //!
 //! Every user and every web page on this machine can send requests to a loopback address. A page
 //! can also let a name of its own resolve to that address (DNS rebinding): its requests carry that
 //! name as Host.
 
-use hyper::header::{AUTHORIZATION, HOST};
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, StatusCode};
 use subtle::ConstantTimeEq as _;
 
@@ -52,18 +52,42 @@ impl std::fmt::Debug for Token {
 }
 
 /// Checks what is asked of every request; returns the status of a refusal, with its reason.
+/// `may_change`: it is one of those that are passed on to the API.
 pub(super) fn check(
     method: &Method,
     headers: &HeaderMap,
     port: u16,
+    may_change: bool,
 ) -> Result<(), (StatusCode, &'static str)> {
     if !names_this(headers, port) {
         return Err((StatusCode::FORBIDDEN, "another host is asked for\n"));
     }
     if method != Method::GET {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"));
+        if !may_change {
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"));
+        }
+        if !is_of_the_page(headers) {
+            return Err((StatusCode::FORBIDDEN, "another page asks\n"));
+        }
     }
     Ok(())
+}
+
+/// Whether a page of this server has caused a request, as browsers say. The header Host has been
+/// checked.
+fn is_of_the_page(headers: &HeaderMap) -> bool {
+    const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+    let one = |name: &HeaderName| {
+        let mut values = headers.get_all(name).iter();
+        let value = values.next().and_then(|value| value.to_str().ok());
+        value.filter(|_| values.next().is_none())
+    };
+    if headers.contains_key(SITE) {
+        return one(&SITE) == Some("same-origin");
+    }
+    // Browsers that do not tell the site tell the origin.
+    let origin = one(&ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+    origin.is_some() && origin == one(&HOST)
 }
 
 /// Whether the header Host is there once, with an address of this server and its port.
@@ -113,6 +137,36 @@ mod tests {
         }
         assert!(!allowed(&[]));
         assert!(!allowed(&["localhost:7000", "localhost:7000"]));
+    }
+
+    #[test]
+    fn changes_come_from_the_page_only() {
+        let of = |pairs: &[(&'static str, &str)]| {
+            let pair = |(name, value): &(&'static str, &str)| {
+                let value = HeaderValue::from_str(value).unwrap();
+                (HeaderName::from_static(name), value)
+            };
+            is_of_the_page(&pairs.iter().map(pair).collect())
+        };
+        let (host, own) = (("host", "localhost:7"), ("origin", "http://localhost:7"));
+        let site = |value| ("sec-fetch-site", value);
+        assert!(of(&[host, site("same-origin")]));
+        assert!(of(&[host, site("same-origin"), own]));
+        assert!(of(&[host, own]));
+        for wrong in [
+            &[host][..],
+            &[host, site("cross-site"), own],
+            &[host, site("same-site"), own],
+            &[host, site("none"), own],
+            &[host, site("same-origin"), site("cross-site")],
+            &[host, ("origin", "null")],
+            &[host, ("origin", "http://localhost:8")],
+            &[host, ("origin", "http://127.0.0.1:7")],
+            &[host, ("origin", "https://localhost:7")],
+            &[host, own, own],
+        ] {
+            assert!(!of(wrong), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ enum Line<'a> {
         events: Vec<Event>,
         /// The user who may see destinations.
         owner: Option<&'a str>,
+        /// This user may change links, and pair.
+        may_change: bool,
     },
     /// An answer of the daemon.
     Frame {
@@ -93,6 +95,10 @@ impl Hub {
         })
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,6 +120,7 @@ impl Hub {
             samples: state.model.samples().collect(),
             events: state.model.events(),
             owner: self.owner.as_deref(),
+            may_change: self.client.may_change(),
         };
         let mut lines = vec![history.bytes()];
         let is_new = |frame: &&Frame| self.now() - frame.t < NEW_S;

@@ -1,5 +1,7 @@
 //! The HTTP server of the page, on loopback addresses only.
 
+mod answers;
+mod changes;
 mod files;
 mod guard;
 mod hub;
@@ -15,17 +17,15 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
+use answers::{Body, plain, unauthorized, with_type};
 use lines::Lines;
 use patience::Patience;
 
@@ -46,8 +46,6 @@ const ATTEMPTS: usize = 16;
 
 /// Path of the stream of data.
 const STREAM: &str = "/stream";
-
-type Body = BoxBody<Bytes, Infallible>;
 
 /// Sockets of the server: one for IPv4, and one for IPv6 where this machine has it.
 #[derive(Debug)]
@@ -145,9 +143,8 @@ impl Site {
             return;
         }
         let _ = stream.set_nodelay(true);
-        let answer = |request: Request<Incoming>| {
-            let answer = self.answer(&request);
-            async move { Ok::<_, Infallible>(answer) }
+        let answer = |request: Request<Incoming>| async move {
+            Ok::<_, Infallible>(self.answer(request).await)
         };
         let stream = Patience::new(stream, READ_WITHIN);
         // An error concerns this client alone. With one answer for each connection nobody keeps a
@@ -161,10 +158,17 @@ impl Site {
             .await;
     }
 
-    fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
-        let mut answer = match guard::check(request.method(), request.headers(), self.port) {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let (method, path) = (request.method(), request.uri().path());
+        let is_change = changes::are_asked(method, path);
+        let mut answer = match guard::check(method, request.headers(), self.port, is_change) {
             Err((status, why)) => plain(status, why),
-            Ok(()) => self.content(request),
+            Ok(()) if is_change && self.token.is_in(request.headers()) => {
+                let (method, path) = (method.clone(), path.to_owned());
+                changes::pass(&self.hub, method, path, request.into_body()).await
+            }
+            Ok(()) if is_change => unauthorized(),
+            Ok(()) => self.content(&request),
         };
         files::add_headers(answer.headers_mut());
         answer
@@ -174,7 +178,7 @@ impl Site {
         let path = request.uri().path();
         if path == STREAM {
             if !self.token.is_in(request.headers()) {
-                return plain(StatusCode::UNAUTHORIZED, "the token is missing or wrong\n");
+                return unauthorized();
             }
             return match self.hub.listen() {
                 Some(lines) => with_type("application/x-ndjson", Lines::new(lines).boxed()),
@@ -186,17 +190,4 @@ impl Site {
             None => plain(StatusCode::NOT_FOUND, "there is no such page\n"),
         }
     }
-}
-
-fn with_type(kind: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    let kind = HeaderValue::from_static(kind);
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
-}
-
-fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
-    let mut response = with_type("text/plain; charset=utf-8", Full::from(text).boxed());
-    *response.status_mut() = status;
-    response
 }

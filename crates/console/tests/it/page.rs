@@ -1,5 +1,7 @@
 //! The page in a browser: live data, hostile names, many streams, keys, a daemon that goes.
 
+use std::path::Path;
+
 use mpbond_testing::Need;
 use mpbond_testing::browser::{self, Page};
 use serde_json::{Value, json};
@@ -9,11 +11,16 @@ use crate::daemon::{Daemon, primary, stream};
 
 /// The page of a console, in a browser of this size.
 pub fn open(daemon: &Daemon, console: &Console, width: u32, height: u32) -> Option<Page> {
+    open_in(daemon.folder(), console, width, height)
+}
+
+/// The same, with the browser's files in this folder.
+pub fn open_in(folder: &Path, console: &Console, width: u32, height: u32) -> Option<Page> {
     if let Some(why) = browser::is_missing() {
         Need::Chromium.is_missing(why);
         return None;
     }
-    let mut page = Page::with_network(daemon.folder());
+    let mut page = Page::with_network(folder);
     page.resize(width, height);
     // Violations of the page's policy are faults, too, where the console shows them as a report.
     page.run_first(

@@ -10,8 +10,10 @@ use crate::daemon::{Daemon, id, primary, stream};
 use crate::page;
 
 /// Replaces the answers of the console's server by lines that the test has made.
-const REPLAY: &str = "window.fetch = async () => ({ ok: true, body: new ReadableStream({
-    start(to) { to.enqueue(new TextEncoder().encode(LINES)); } }) });";
+const REPLAY: &str = "window.fetch = async (resource) => ({ ok: true,
+    json: async () => ({ '/v1/links': { links: ['wifi', 'phone', 'tablet'].map((name) => ({ name, mode: 'bonded' })) },
+        '/v1/pairing': { state: 'waiting', code: '1234-5678', addresses: ['10.42.0.7:4435'], expires_in_s: 94 } })[resource],
+    body: new ReadableStream({ start(to) { to.enqueue(new TextEncoder().encode(LINES)); } }) });";
 
 /// Rates in bytes per second of three paths, `t` seconds after the begin of ten minutes.
 fn rates(t: f64) -> [(f64, f64); 3] {
@@ -71,7 +73,7 @@ fn lines(real: &Value) -> String {
     ];
     let history = json!({
         "type": "history", "t": now, "samples": samples.collect::<Vec<_>>(), "events": events,
-        "owner": "mpbond",
+        "owner": "mpbond", "may_change": true,
     });
     let mut frame = real.clone();
     frame["t"] = now.into();

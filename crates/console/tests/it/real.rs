@@ -1,19 +1,22 @@
 //! The real daemons on loopback: what `top` and the page's stream say of a download over two paths.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig};
+use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, TrustFile};
+use mpbond::pairing::{Book, Own, call};
+use mpbond_net::pairing::{Introduction, Role};
 use mpbond_net::tls::Trust;
 use mpbond_net::{DeviceId, Identity};
 use mpbond_testing::free_address;
 use serde_json::Value;
 
 use crate::console::{CONSOLE, Console};
+use crate::page::open_in;
 
 struct Only(DeviceId);
 
@@ -167,4 +170,91 @@ fn a_download_over_two_paths_is_shown_at_all_three_daemons() {
         answer.contains(&format!("\"destination\":\"{from}\"")),
         "{answer}"
     );
+}
+
+/// A device that lends its link calls with a code, and agrees. The name is one of a web page.
+fn pair(folder: &Path, address: SocketAddr, code: &str) {
+    let key = folder.join("tablet.pem");
+    let own = Own {
+        identity: Identity::load_or_create(&key).unwrap(),
+        introduction: Introduction {
+            role: Role::Helper,
+            name: TABLET.to_owned(),
+            service: Some(free_address()),
+        },
+        book: Book::Trust(TrustFile::beside(&key)),
+    };
+    let code = code.parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let called = async { call(&own, &[address], None, &code, async |_| true).await };
+    runtime.block_on(called).unwrap();
+}
+
+const TABLET: &str = "<b>tablet</b>";
+
+#[test]
+fn a_person_switches_links_and_pairs_a_device_on_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("primary.sock");
+    start(folder.path());
+    let has =
+        |at: usize, state: &'static str| move |frame: &Value| frame["paths"][at]["state"] == state;
+    until(&socket, has(1, "up"));
+    let console = Console::start(socket.to_str().unwrap());
+    let Some(mut page) = open_in(folder.path(), &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.querySelectorAll('#paths .use:not([hidden])').length === 2");
+    let choose = |at: usize, mode: &str| {
+        format!(
+            "(() => {{ const use = document.querySelectorAll('#paths .use')[{at}];
+                use.value = '{mode}'; use.dispatchEvent(new Event('change')); return 1 }})()"
+        )
+    };
+    page.eval(&choose(1, "off"));
+    until(&socket, has(1, "off"));
+    page.until("document.querySelectorAll('#paths .pill')[1].textContent === 'off'");
+    assert_eq!(page.faults(), Vec::<String>::new());
+    // The last one is kept, with the reason.
+    page.eval(&choose(0, "off"));
+    page.until(
+        "/^wifi: this is the only link/.test(document.getElementById('refusal').textContent)",
+    );
+    page.until("document.querySelector('#paths .use').value === 'bonded'");
+    page.eval(&choose(1, "standby"));
+    until(&socket, has(1, "backup"));
+    page.until("document.getElementById('refusal').hidden");
+
+    // The usual port is taken: by this test, or by another program.
+    let _taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 4435));
+    page.click("#pairing-begin");
+    page.until("/4435/.test(document.getElementById('refusal').textContent)");
+    let body = "{\"listen\": \"127.0.0.1:0\"}";
+    let answer = console.request(&format!(
+        "POST /v1/pairing HTTP/1.1\r\nHost: localhost:{}\r\n{}Sec-Fetch-Site: same-origin\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        console.port,
+        console.bearer(),
+        body.len()
+    ));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let shown = "document.getElementById('pairing-shown').textContent";
+    page.until(&format!("/^mpbond pair --role helper 127/.test({shown})"));
+    let line = page.eval(shown);
+    let words: Vec<&str> = line.as_str().unwrap().split(' ').collect();
+    let (address, code) = (words[4].parse().unwrap(), words[5].to_owned());
+    let at = folder.path().to_owned();
+    let caller = thread::spawn(move || pair(&at, address, &code));
+    page.until("!document.getElementById('pairing-trust').hidden");
+    let text = page.eval("document.getElementById('pairing-text').textContent");
+    assert!(text.as_str().unwrap().starts_with(TABLET), "{text}");
+    let tablet = Identity::load_or_create(folder.path().join("tablet.pem")).unwrap();
+    assert_eq!(page.eval(shown), tablet.id().to_string());
+    page.click("#pairing-trust");
+    caller.join().unwrap();
+    page.until(&format!("/name = \"<b>tablet<.b>\"/.test({shown})"));
+    page.until("document.querySelectorAll('#paths li').length === 3");
+    page.click("#pairing-cancel");
+    page.until("document.getElementById('pairing').dataset.state === 'none'");
 }

@@ -117,6 +117,63 @@ fn only_get_is_answered() {
     }
 }
 
+/// Requests of the page for changes reach the API's socket, which is not there; others do not.
+#[test]
+fn changes_are_passed_on_for_the_page_alone() {
+    let (_daemon, console) = start();
+    let own = format!("Origin: http://localhost:{}\r\n", console.port);
+    let ask = |line: &str, more: &str, body: &str| {
+        console.request(&format!(
+            "{line} HTTP/1.1\r\nHost: localhost:{}\r\n{more}Content-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
+            console.port,
+            body.len()
+        ))
+    };
+    const SAME: &str = "Sec-Fetch-Site: same-origin\r\n";
+    let bearer = console.bearer();
+    for line in ["POST /v1/pairing", "PATCH /v1/links/my%20wifi"] {
+        for from in [SAME, &own] {
+            let answer = ask(line, &format!("{bearer}{from}"), "{}");
+            assert_eq!(status(&answer), "502", "{answer}");
+            assert!(
+                answer.contains("status.api: there is no such socket"),
+                "{answer}"
+            );
+            assert_eq!(status(&ask(line, from, "{}")), "401");
+        }
+        for from in [
+            "",
+            "Sec-Fetch-Site: cross-site\r\n",
+            "Sec-Fetch-Site: none\r\n",
+            "Origin: http://evil.example\r\n",
+            "Origin: null\r\n",
+            &format!("{own}Sec-Fetch-Site: same-site\r\n"),
+        ] {
+            let answer = ask(line, &format!("{bearer}{from}"), "{}");
+            assert_eq!(status(&answer), "403", "{from}");
+        }
+    }
+    let mine = format!("{bearer}{SAME}");
+    for line in [
+        "PUT /v1/policy",
+        "DELETE /v1/devices/A",
+        "PATCH /v1/links/a/b",
+    ] {
+        assert_eq!(status(&ask(line, &mine, "{}")), "405", "{line}");
+    }
+    for line in [
+        "GET /v1/status",
+        "GET /v1/streams",
+        "GET /v1/links/../status",
+    ] {
+        assert_eq!(status(&ask(line, &mine, "")), "404", "{line}");
+    }
+    assert_eq!(status(&ask("GET /v1/links", "", "")), "401");
+    let long = "x".repeat(20_000);
+    assert_eq!(status(&ask("POST /v1/pairing", &mine, &long)), "400");
+}
+
 #[test]
 fn data_are_for_those_who_have_the_token() {
     let (_daemon, console) = start();

@@ -1,0 +1,120 @@
+// What a person changes: the use of links, and pairing. The console passes it on to the API of the
+// primary. Names come from other devices: they are only ever set as text.
+
+const MODES_MS = 5000;
+const PAIRING_MS = 1000;
+const at = (id) => document.getElementById(id);
+
+const modes = new Map();
+let secret = '';
+let may = false;
+let changed = () => {};
+
+/** The use of a link as its person has chosen it, if this user may change it. */
+export const mode = (name) => (may ? modes.get(name) : undefined);
+
+/** Begins to show controls, where this user may change anything at a primary. `show` has the modes
+ *  shown. */
+export function start(token, mayChange, show) {
+  if (may || !mayChange) return;
+  [secret, may, changed] = [token, true, show];
+  at('pairing').hidden = false;
+  at('pairing-begin').onclick = () => pair('POST', {});
+  at('pairing-cancel').onclick = () => pair('DELETE');
+  at('pairing-trust').onclick = () => pair('PATCH', { device: asking, trust: true });
+  at('pairing-refuse').onclick = () => pair('PATCH', { device: asking, trust: false });
+  readModes();
+  pair('GET');
+}
+
+/** An answer of the API. Fails with the reason of a refusal. */
+async function ask(method, resource, value) {
+  const answer = await fetch(resource, {
+    method,
+    headers: { Authorization: `Bearer ${secret}` },
+    body: value === undefined ? undefined : JSON.stringify(value),
+    cache: 'no-store',
+    credentials: 'omit',
+  });
+  const body = await answer.json().catch(() => ({ error: `the console answers ${answer.status}` }));
+  if (!answer.ok) throw new Error(body.error);
+  return body;
+}
+
+/** Shows why something was refused, until something else has succeeded. */
+function refused(why) {
+  at('refusal').textContent = why;
+  at('refusal').hidden = !why;
+}
+
+async function readModes() {
+  if (!document.hidden) {
+    try {
+      const { links } = await ask('GET', '/v1/links');
+      modes.clear();
+      links.forEach((link) => modes.set(link.name, link.mode));
+    } catch {
+      // The daemon does not answer, which the page says already.
+      modes.clear();
+    }
+    changed();
+  }
+  setTimeout(readModes, MODES_MS);
+}
+
+/** Sets the use of a link: "bonded", "standby" or "off". Returns the one that is in force. */
+export async function setMode(name, wanted) {
+  try {
+    const link = await ask('PATCH', `/v1/links/${encodeURIComponent(name)}`, { mode: wanted });
+    modes.set(name, link.mode);
+    refused('');
+  } catch (error) {
+    refused(`${name}: ${error.message}`);
+  }
+  return modes.get(name);
+}
+
+let asking = '';
+let timer = 0;
+
+const SENTENCES = {
+  none: () => 'A device that lends its link is added while this primary runs.',
+  waiting: (p) => `On the other device, within ${p.expires_in_s} s:`,
+  asking: (p) => `${p.device.name} has called with the code. Does it show this id?`,
+  paired: (p) => `${p.device.name} is used now, until the next restart.`
+    + (p.section ? ' To keep it, append this to the file of the primary:' : ''),
+  failed: (p) => `Not paired: ${p.error}.`,
+};
+
+/** Asks for the state of the pairing, or changes it, and shows it. */
+async function pair(method, value) {
+  clearTimeout(timer);
+  try {
+    showPairing(await ask(method, '/v1/pairing', value));
+    if (method !== 'GET') refused('');
+  } catch (error) {
+    if (method !== 'GET') refused(error.message);
+  }
+  const isOpen = ['waiting', 'asking'].includes(at('pairing').dataset.state);
+  // One that was begun by another program is shown, too.
+  timer = setTimeout(() => pair('GET'), isOpen ? PAIRING_MS : MODES_MS);
+}
+
+function showPairing(pairing) {
+  const { state } = pairing;
+  const put = (id, text) => {
+    if (at(id).textContent !== text) at(id).textContent = text;
+    at(id).hidden = !text;
+  };
+  asking = pairing.device?.id ?? '';
+  at('pairing').dataset.state = state;
+  put('pairing-text', SENTENCES[state]?.(pairing) ?? state);
+  const calls = (pairing.addresses ?? []).map((a) => `mpbond pair --role helper ${a} ${pairing.code}`);
+  put('pairing-shown', pairing.section ?? (state === 'asking' ? asking : calls.join('\n')));
+  const isOpen = state === 'waiting' || state === 'asking';
+  at('pairing-begin').hidden = isOpen;
+  at('pairing-cancel').hidden = !isOpen && state === 'none';
+  at('pairing-cancel').textContent = isOpen ? 'Cancel' : 'Done';
+  at('pairing-trust').hidden = state !== 'asking';
+  at('pairing-refuse').hidden = state !== 'asking';
+}

@@ -1,0 +1,104 @@
+//! Requests of the page that are passed on to the API of a primary: what a person changes, and what
+//! he has to see for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::{Method, Response, StatusCode};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::answers::{Body, with_type};
+use super::hub::Hub;
+
+/// Maximum size of a request's body; those of the page have some hundred octets.
+const MAX_BODY_BYTES: usize = 16 << 10;
+
+/// Time for the body of a request.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether such a request is passed on.
+pub(super) fn are_asked(method: &Method, path: &str) -> bool {
+    match (method.as_str(), path) {
+        ("GET", "/v1/links") | ("GET" | "POST" | "PATCH" | "DELETE", "/v1/pairing") => true,
+        ("PATCH", path) => path.strip_prefix("/v1/links/").is_some_and(is_segment),
+        _ => false,
+    }
+}
+
+/// Whether this is one segment of a path: unreserved characters and encoded ones (RFC 3986).
+fn is_segment(text: &str) -> bool {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~%".contains(&octet);
+    !text.is_empty() && text.bytes().all(is_plain) && text != "." && text != ".."
+}
+
+/// Passes a request on; the answer is that of the API, whose rights are those of this process.
+pub(super) async fn pass(
+    hub: &Arc<Hub>,
+    method: Method,
+    path: String,
+    body: Incoming,
+) -> Response<Body> {
+    let whole = Limited::new(body, MAX_BODY_BYTES).collect();
+    let Ok(Ok(body)) = timeout(BODY_WITHIN, whole).await else {
+        return refused(StatusCode::BAD_REQUEST, "the body is too long or too slow");
+    };
+    let (hub, body) = (Arc::clone(hub), body.to_bytes());
+    let asked = move || hub.client().pass(method.as_str(), &path, &body);
+    let answer = tokio::task::spawn_blocking(asked).await;
+    match answer.unwrap_or_else(|e| Err(e.to_string())) {
+        Ok((code, body)) => {
+            let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
+            with_code(code, body.into())
+        }
+        Err(why) => refused(StatusCode::BAD_GATEWAY, &why),
+    }
+}
+
+/// A refusal in the form of the API.
+fn refused(code: StatusCode, why: &str) -> Response<Body> {
+    with_code(code, json!({ "error": why }).to_string().into())
+}
+
+fn with_code(code: StatusCode, body: Bytes) -> Response<Body> {
+    let mut response = with_type("application/json", Full::from(body).boxed());
+    *response.status_mut() = code;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_and_pairing_are_changed_and_nothing_else() {
+        let asked = |method: &str, path| are_asked(&method.parse().unwrap(), path);
+        for (method, path) in [
+            ("GET", "/v1/links"),
+            ("PATCH", "/v1/links/wifi"),
+            ("PATCH", "/v1/links/my%20wifi"),
+            ("POST", "/v1/pairing"),
+            ("DELETE", "/v1/pairing"),
+        ] {
+            assert!(asked(method, path), "{method} {path}");
+        }
+        for (method, path) in [
+            ("GET", "/v1/status"),
+            ("GET", "/v1/links/wifi"),
+            ("PUT", "/v1/policy"),
+            ("PUT", "/v1/pairing"),
+            ("DELETE", "/v1/devices/A"),
+            ("PATCH", "/v1/links/"),
+            ("PATCH", "/v1/links/a/b"),
+            ("PATCH", "/v1/links/.."),
+            ("PATCH", "/v1/links/a?b"),
+            ("PATCH", "/v1/links/a b"),
+            ("POST", "/"),
+        ] {
+            assert!(!asked(method, path), "{method} {path}");
+        }
+    }
+}
