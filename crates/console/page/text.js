@@ -16,6 +16,8 @@ export const rate = (bytes) =>
 
 export const bytes = (count) => scaled(count, ['B', 'kB', 'MB', 'GB', 'TB']);
 
+export const joules = (sum) => (sum == null ? '–' : scaled(sum, ['J', 'kJ', 'MJ']));
+
 export const milliseconds = (ms) => `${ms.toFixed(ms < 0.995 ? 2 : ms < 9.95 ? 1 : 0)} ms`;
 
 export const percent = (share) => `${(share * 100).toFixed(0)} %`;

@@ -3,7 +3,7 @@
 
 import { colour, tone } from './chart.js';
 import { mode, setMode } from './controls.js';
-import { bytes, count, isolated, milliseconds, percent, rate, shortId, span } from './text.js';
+import { bytes, count, isolated, joules, milliseconds, percent, rate, shortId, span } from './text.js';
 
 const EVENTS_SHOWN = 30;
 const at = (id) => document.getElementById(id);
@@ -292,6 +292,12 @@ function devices(frame) {
   gauge('budget', 'Monthly budget', frame.budget);
   gauge('memory', 'Memory of sessions', frame.memory);
   for (const path of frame.paths) gauge(`cap ${path.name}`, `Cap of ${path.name}`, path.cap);
+  for (const { name, energy } of frame.paths) {
+    if (!energy) continue;
+    const days = energy.days.map(({ day, joules: sum }) => [day, joules(sum)]).reverse();
+    const facts = [['Radio', energy.radio], ['Since the start', joules(energy.joules)], ...days];
+    add(`energy ${name}`, `Energy of ${name}`, '', facts);
+  }
   each(at('device-cards'), cards, (c) => c.key, makeDevice, (element, card) => {
     const { title, state, facts, ring, arc, ringText } = element.fields;
     put(title, card.title);

@@ -8,8 +8,8 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufReader, Read};
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize};
 
 use crate::bounded::{OfText, first, last, name, names, sentence, sentences};
 
@@ -24,6 +24,9 @@ const MAX_SHARES: usize = 64;
 
 /// Maximum number of paths of a stream.
 const MAX_PARTS: usize = 16;
+
+/// Maximum number of days of an energy.
+const MAX_DAYS: usize = 7;
 
 /// Status of a daemon.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -166,7 +169,30 @@ pub(crate) struct Link {
     #[serde(deserialize_with = "sentence")]
     pub error: Option<String>,
     pub cap: Option<Cap>,
+    pub energy: Option<Energy>,
     pub battery_percent: Option<u8>,
+}
+
+/// Energy of the radio of a link, by its model.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Energy {
+    #[serde(deserialize_with = "name")]
+    pub radio: String,
+    /// Since the daemon started.
+    pub joules: Option<f64>,
+    /// Oldest first, over restarts.
+    #[serde(deserialize_with = "first::<_, _, MAX_DAYS>")]
+    pub days: Vec<Day>,
+}
+
+/// Energy of a radio on a day.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Day {
+    #[serde(deserialize_with = "name")]
+    pub day: String,
+    pub joules: Option<f64>,
 }
 
 /// Use of the cap of a link.

@@ -6,7 +6,7 @@ use super::gauge::Gauge;
 use super::paths::{Path, short};
 use super::rates::{OTHERS, Rate, Rates};
 use super::streams::Streams;
-use crate::status::Status;
+use crate::status::{Energy, Status};
 
 /// Everything that is shown of one answer, except history and events.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,6 +63,8 @@ pub(crate) struct PathRow {
     pub share: Option<f64>,
     /// Use of its cap, if it has one.
     pub cap: Option<Gauge>,
+    /// Energy of its radio, if the policy names that.
+    pub energy: Option<Energy>,
     /// Level of a helper's battery in percent, if the helper tells it.
     pub battery_percent: Option<u8>,
 }
@@ -167,6 +169,7 @@ fn row(path: &Path, rates: &Rates, shares: &[f64]) -> PathRow {
         up_bytes: path.bytes.map(|b| b.up),
         share,
         cap: path.cap.clone(),
+        energy: path.energy.clone(),
         battery_percent: path.battery_percent,
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::gauge::Gauge;
-use crate::status::{Session, Status, Subflow};
+use crate::status::{Energy, Session, Status, Subflow};
 
 /// Characters of a device id that tell it from others for people: its first group.
 const SHORT_ID: usize = 7;
@@ -32,6 +32,8 @@ pub(crate) struct Path {
     pub bytes: Option<Bytes>,
     /// Of a primary's path: the use of its cap, if it has one.
     pub cap: Option<Gauge>,
+    /// Of a link whose radio is named in the policy.
+    pub energy: Option<Energy>,
     /// Of a helper that has told it.
     pub battery_percent: Option<u8>,
 }
@@ -106,6 +108,7 @@ fn of_primary(status: &Status) -> Vec<Path> {
                 used_bytes: cap.used_bytes,
                 max_bytes: Some(cap.bytes),
             }),
+            energy: link.energy.clone(),
             battery_percent: link.battery_percent,
             ..Path::default()
         });

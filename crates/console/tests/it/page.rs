@@ -281,7 +281,7 @@ fn the_address_of_another_start_is_opened_in_the_same_tab() {
 }
 
 #[test]
-fn caps_are_rings_and_helpers_show_their_batteries() {
+fn caps_are_rings_and_helpers_show_their_batteries_and_radios_their_energy() {
     const NAME: &str = "<b>phone</b>";
     let daemon = Daemon::start(|t| {
         let mut value = primary(
@@ -294,6 +294,8 @@ fn caps_are_rings_and_helpers_show_their_batteries() {
         value["links"][1]["cap"] =
             json!({ "used_bytes": 15e8 as u64, "bytes": 2e9 as u64, "resets": "2026-12-17" });
         value["links"][1]["battery_percent"] = json!(41);
+        value["links"][1]["energy"] = json!({ "radio": "lte-2020-tmobile", "joules": 3.21,
+            "days": [{ "day": "2026-11-26", "joules": 41.5 }, { "day": "2026-11-27", "joules": 7900.0 }] });
         value
     });
     let console = Console::start(daemon.place());
@@ -316,6 +318,10 @@ fn caps_are_rings_and_helpers_show_their_batteries() {
     );
     let cards = text(&mut page, "#device-cards");
     assert!(cards.contains("Battery41 %"), "{cards}");
+    let energy = format!(
+        "Energy of {NAME}Radiolte-2020-tmobileSince the start3 J2026-11-277.90 kJ2026-11-2642 J"
+    );
+    assert!(cards.contains(&energy), "{cards}");
     assert_eq!(page.faults(), Vec::<String>::new());
 }
 

@@ -148,6 +148,8 @@ fn status(t: f64) -> Value {
     status["links"][1]["battery_percent"] = 64.into();
     status["links"][1]["cap"] = json!({ "used_bytes": 16_400_000_000_u64, "bytes": 20_000_000_000_u64, "resets": "2026-12-17" });
     status["links"][2]["battery_percent"] = 91.into();
+    status["links"][1]["energy"] = json!({ "radio": "lte-2020-tmobile", "joules": 212.0,
+        "days": [{ "day": "2026-11-26", "joules": 1490.0 }, { "day": "2026-11-27", "joules": 655.0 }] });
     status["default_flows_total"] = 88.into();
     status["notes"] =
         json!(["the proxy has no route for IPv6: connections to such addresses are refused"]);
