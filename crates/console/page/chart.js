@@ -18,8 +18,8 @@ export const colour = (slot) => (slot < OTHERS ? `c${slot % COLOURS}` : 'others'
 
 /** What an event means: good, bad or doubtful. */
 export function tone(kind) {
-  if (/(up|joined|back)$/.test(kind)) return 'good';
-  return /(down|lost|helper-left)$/.test(kind) ? 'bad' : 'doubtful';
+  if (/(up|joined|back|outage-end)$/.test(kind)) return 'good';
+  return /(down|lost|helper-left|outage-begin|limit-reached)$/.test(kind) ? 'bad' : 'doubtful';
 }
 
 function element(name, attributes, parent) {

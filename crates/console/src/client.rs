@@ -137,6 +137,11 @@ impl Client {
         Some(user(meta.uid()))
     }
 
+    /// The socket of a primary's API.
+    pub fn api(&self) -> PathBuf {
+        api_beside(&self.socket)
+    }
+
     /// Whether there is an API, and this user may change what it governs (docs/api.md).
     pub fn may_change(&self) -> bool {
         let meta = std::fs::metadata(api_beside(&self.socket));

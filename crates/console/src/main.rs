@@ -2,7 +2,8 @@
 //! terminal (`top`).
 //!
 //! People type `mpbond console` and `mpbond top`: `mpbond` runs this program for them. It is a
-//! client of the daemon's status socket, and shares no code with the daemons.
+//! client of the daemon's status socket and of a primary's API, and shares no code with the
+//! daemons.
 #![forbid(unsafe_code)]
 
 mod bounded;
@@ -12,6 +13,7 @@ mod console;
 mod model;
 mod server;
 mod status;
+mod told;
 mod top;
 
 fn main() -> std::process::ExitCode {

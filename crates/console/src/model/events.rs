@@ -36,6 +36,20 @@ pub(crate) enum Kind {
     DaemonBack,
     /// Another process answers than before.
     DaemonRestarted,
+    /// No path to the proxy works.
+    OutageBegin,
+    /// One does again.
+    OutageEnd,
+    /// Another policy is in force.
+    PolicyChanged,
+    /// Much of a cap or a budget is used.
+    LimitNear,
+    /// All of it is used, or a battery is below its floor.
+    LimitReached,
+    /// Another one of several pipes is used.
+    PipeChosen,
+    /// A device has called with the code of a pairing.
+    PairingRequest,
 }
 
 /// An event. The numbers rise by one.

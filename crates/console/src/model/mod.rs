@@ -39,6 +39,9 @@ const LONGEST_S: f64 = 5.0;
 /// Maximum number of samples: more answers than one a second are not asked for.
 const MAX_SAMPLES: usize = 1200;
 
+/// Maximum number of events that the daemon has told between two answers.
+const MAX_TOLD: u64 = 32;
+
 /// Rates of all paths in the time between two answers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sample {
@@ -59,6 +62,8 @@ pub(crate) struct Model {
     events: Events,
     samples: VecDeque<Sample>,
     frame: Option<Frame>,
+    /// Number of the first event that was not given out yet.
+    given: u64,
     /// Start and reason of the time without answers; none while the daemon answers.
     lost: Option<(f64, String)>,
 }
@@ -86,7 +91,6 @@ pub(crate) struct Added<'a> {
 impl Model {
     /// Takes the answer of the daemon at `t`.
     pub fn take(&mut self, t: f64, status: Status) -> Added<'_> {
-        let since = self.events.next_id();
         if self.lost.take().is_some() {
             self.events
                 .add(t, Kind::DaemonBack, "", "the daemon answers again");
@@ -143,21 +147,28 @@ impl Model {
         let frame = &*self.frame.insert(frame);
         Added {
             sample: self.samples.back().filter(|_| added),
-            events: self.events.since(since),
+            events: given(&self.events, &mut self.given),
             frame,
         }
     }
 
-    /// Notes that the daemon did not answer at `t`; returns the event, if that is new.
-    pub fn fail(&mut self, t: f64, why: &str) -> Option<Event> {
+    /// Takes an event that the daemon has told; it is given out with the next answer. More than a
+    /// few between two answers are left out.
+    pub fn hear(&mut self, t: f64, kind: Kind, subject: &str, text: &str) {
+        if self.events.next_id() - self.given < MAX_TOLD {
+            self.events.add(t, kind, subject, text);
+        }
+    }
+
+    /// Notes that the daemon did not answer at `t`; returns new events.
+    pub fn fail(&mut self, t: f64, why: &str) -> Vec<Event> {
         if let Some((_, last)) = &mut self.lost {
             why.clone_into(last);
-            return None;
+        } else {
+            self.lost = Some((t, why.to_owned()));
+            self.events.add(t, Kind::DaemonLost, "", why);
         }
-        self.lost = Some((t, why.to_owned()));
-        let since = self.events.next_id();
-        self.events.add(t, Kind::DaemonLost, "", why);
-        self.events.since(since).pop()
+        given(&self.events, &mut self.given)
     }
 
     /// Reason of the time without answers, if it lasts.
@@ -175,9 +186,11 @@ impl Model {
         self.samples.iter()
     }
 
-    /// The last events, oldest first.
+    /// The last events that were given out, oldest first.
     pub fn events(&self) -> Vec<Event> {
-        self.events.since(0)
+        let mut events = self.events.since(0);
+        events.retain(|event| event.id < self.given);
+        events
     }
 
     /// Share of each slot in the bytes of the last five minutes; empty without any, and before
@@ -202,6 +215,12 @@ impl Model {
         }
         bytes
     }
+}
+
+/// The events that were not given out yet.
+fn given(events: &Events, given: &mut u64) -> Vec<Event> {
+    let since = std::mem::replace(given, events.next_id());
+    events.since(since)
 }
 
 #[cfg(test)]

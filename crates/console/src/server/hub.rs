@@ -8,14 +8,19 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::sleep_until;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, sleep_until};
 
 use crate::client::Client;
 use crate::model::{Event, Frame, Model, Sample};
 use crate::status::Status;
+use crate::told::{Told, follow};
 
 /// Time between two questions to the daemon.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Pause before another attempt to follow the events of a primary.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// An answer is shown to a new listener if it is younger than this, in seconds.
 const NEW_S: f64 = 5.0;
@@ -151,9 +156,14 @@ impl Hub {
     /// Asks the daemon once a second while somebody listens; for ever.
     pub async fn run(self: Arc<Self>) {
         let mut next = self.start + EVERY;
+        let mut following = JoinSet::new();
         loop {
             while !self.has_listeners() {
+                following = JoinSet::new();
                 self.listener_came.notified().await;
+            }
+            if following.is_empty() {
+                following.spawn(Arc::clone(&self).follow());
             }
             sleep_until(next.into()).await;
             if !self.has_listeners() {
@@ -164,6 +174,22 @@ impl Hub {
             let answer = tokio::task::spawn_blocking(move || client.ask()).await;
             let answer = answer.unwrap_or_else(|e| Err(e.to_string()));
             self.tell(answer);
+        }
+    }
+
+    /// Follows the events of a primary's API; for ever. Where there is none, or this user may not
+    /// read it, those events are not shown.
+    async fn follow(self: Arc<Self>) {
+        let socket = self.client.api();
+        loop {
+            let hear = |told: Told| {
+                if let Some((kind, text)) = told.shown() {
+                    let t = self.now();
+                    self.state().model.hear(t, kind, told.link(), &text);
+                }
+            };
+            let _ = follow(&socket, hear).await;
+            sleep(AGAIN).await;
         }
     }
 
@@ -187,7 +213,7 @@ impl Hub {
                 .bytes()
             }
             Err(why) => {
-                let events = state.model.fail(t, &why).into_iter().collect();
+                let events = state.model.fail(t, &why);
                 Line::Lost {
                     t,
                     why: &why,

@@ -295,7 +295,8 @@ fn last_lines(frame: &Frame, model: &Model, t: f64) -> Vec<Line<'static>> {
         let style = match event.kind {
             Kind::PathUp | Kind::HelperJoined | Kind::PrimaryJoined | Kind::DaemonBack => GOOD,
             Kind::PathDown | Kind::HelperLeft | Kind::DaemonLost => BAD,
-            Kind::PathSuspect | Kind::DaemonRestarted | Kind::PrimaryLeft => DOUBTFUL,
+            // Those that only the page is told are left out here.
+            _ => DOUBTFUL,
         };
         let ago = format!("{:>12} ago  ", span(t - event.t));
         Line::from(vec![

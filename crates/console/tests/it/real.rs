@@ -251,6 +251,9 @@ fn a_person_switches_links_and_pairs_a_device_on_the_page() {
     assert!(text.as_str().unwrap().starts_with(TABLET), "{text}");
     let tablet = Identity::load_or_create(folder.path().join("tablet.pem")).unwrap();
     assert_eq!(page.eval(shown), tablet.id().to_string());
+    page.until(&format!(
+        "document.getElementById('events').textContent.includes('{TABLET} has called with the code')"
+    ));
     page.click("#pairing-trust");
     caller.join().unwrap();
     page.until(&format!("/name = \"<b>tablet<.b>\"/.test({shown})"));
