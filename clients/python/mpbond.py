@@ -157,6 +157,14 @@ class Client:
         headers = {"If-Match": tag}
         return self._text("PUT", "/v1/policy", text.encode(), headers)[1]["ETag"]
 
+    def policy_mode(self):
+        """The mode of the policy: "fastest", "balanced" or "saver"."""
+        return self._json("GET", "/v1/mode")["mode"]
+
+    def set_policy_mode(self, mode):
+        """Sets the mode of the policy, whose rest stays. Returns it."""
+        return self._json("PUT", "/v1/mode", {"mode": mode})["mode"]
+
     def explain(self, **facts):
         """What the policy decides about a connection with these facts, and why."""
         return self._json("POST", "/v1/explain", facts)

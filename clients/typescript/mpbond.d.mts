@@ -135,6 +135,8 @@ export interface Sample {
   links: LinkSample[];
 }
 
+export type PolicyMode = "fastest" | "balanced" | "saver";
+
 /** A primary, by the socket of its API. */
 export class Client {
   constructor(path?: string, timeoutMs?: number);
@@ -165,6 +167,8 @@ export class Client {
   policy(): Promise<{ text: string; tag: string }>;
   checkPolicy(text: string): Promise<{ error: string; line?: number; column?: number }[]>;
   putPolicy(text: string, tag: string): Promise<string>;
+  policyMode(): Promise<PolicyMode>;
+  setPolicyMode(mode: PolicyMode): Promise<PolicyMode>;
   explain(facts: Question): Promise<Record<string, unknown>>;
   events(options?: {
     since?: number;

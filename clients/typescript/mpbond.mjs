@@ -176,6 +176,16 @@ export class Client {
     return after;
   }
 
+  /** The mode of the policy: "fastest", "balanced" or "saver". */
+  async policyMode() {
+    return (await this.#json("GET", "/v1/mode")).mode;
+  }
+
+  /** Sets the mode of the policy, whose rest stays. Returns it. */
+  async setPolicyMode(mode) {
+    return (await this.#json("PUT", "/v1/mode", { mode })).mode;
+  }
+
   /** What the policy decides about a connection with these facts, and why. */
   explain(facts) {
     return this.#json("POST", "/v1/explain", facts);

@@ -15,3 +15,14 @@ pub enum Mode {
     /// A link carries data only while no link of less cost works.
     Saver,
 }
+
+impl Mode {
+    /// Its name in a policy.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fastest => "fastest",
+            Self::Balanced => "balanced",
+            Self::Saver => "saver",
+        }
+    }
+}

@@ -13,6 +13,7 @@ mod helper;
 mod link_names;
 mod place;
 mod policy;
+mod policy_mode;
 mod primary;
 mod primary_edit;
 mod primary_far_end;
@@ -46,6 +47,7 @@ pub use place::{
     status_socket, status_sockets,
 };
 pub use policy::{PolicySource, ZONES};
+pub use policy_mode::policy_with_mode;
 pub use primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
     PrimaryConfig, ProxyAddress, ProxyRef, Transparent, TransparentMode, UdpPolicy,

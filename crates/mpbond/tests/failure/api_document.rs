@@ -154,6 +154,7 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
     let compared = got(&bond, "POST /v1/policy:compare", everything);
     assert_eq!(compared["streams"].as_array().unwrap().len(), 2);
     check(all, "Compared", &compared);
+    check(all, "PolicyMode", &got(&bond, "GET /v1/mode", ""));
     check(
         all,
         "Explanation",
@@ -258,6 +259,13 @@ right = wrong.replace("0", "25")
 new = client.put_policy(right, tag)
 assert client.policy() == (right, new)
 assert client.explain(port=25)["action"] == "refuse"
+costly = '[[link]]\nname = "helper"\ncost = 3\n'
+client.put_policy(right + costly, new)
+assert client.policy_mode() == "balanced"
+assert client.set_policy_mode("saver") == "saver"
+text, tag = client.policy()
+assert text == right + costly + '\n[policy]\nmode = "saver"\n', text
+client.put_policy(right, tag)
 assert [d["role"] for d in client.devices()] == ["proxy", "helper"]
 assert client.begin_pairing(listen="127.0.0.1:0")["state"] == "waiting"
 assert len(client.pairing()["code"]) == 9
@@ -285,9 +293,9 @@ kinds = []
 for event in client.events(since=0, timeout=10):
     assert event["id"] == len(kinds) + 1
     kinds.append(event["type"])
-    if len(kinds) == 4:
+    if len(kinds) == 7:
         break
-assert kinds[2:] == ["policy.changed", "link.down"], kinds
+assert kinds[2:] == 4 * ["policy.changed"] + ["link.down"], kinds
 "#;
     let mut python = Command::new("python3");
     python.args(["-c", script]);
@@ -323,6 +331,9 @@ const right = wrong.replace("0", "25");
 const after = await client.putPolicy(right, tag);
 assert.deepEqual(await client.policy(), { text: right, tag: after });
 assert.equal((await client.explain({ port: 25 })).action, "refuse");
+assert.equal(await client.policyMode(), "balanced");
+const useless = await client.setPolicyMode("saver").catch((e) => e);
+assert.equal(useless.status, 422);
 assert.deepEqual((await client.devices()).map((d) => d.role), ["proxy", "helper"]);
 assert.equal((await client.beginPairing({ listen: "127.0.0.1:0" })).state, "waiting");
 assert.equal((await client.pairing()).code.length, 9);

@@ -5,6 +5,7 @@ mod compare;
 mod devices;
 mod explain;
 mod links;
+mod mode;
 mod pairing;
 mod policy;
 mod samples;
@@ -49,6 +50,7 @@ enum Resource {
     Policy,
     PolicyCheck,
     PolicyCompare,
+    Mode,
     Explain,
     Links,
     Link(String),
@@ -68,6 +70,7 @@ impl Resource {
             "policy" => Self::Policy,
             "policy:check" => Self::PolicyCheck,
             "policy:compare" => Self::PolicyCompare,
+            "mode" => Self::Mode,
             "explain" => Self::Explain,
             "links" => Self::Links,
             "devices" => Self::Devices,
@@ -91,7 +94,7 @@ impl Resource {
             | Self::Devices
             | Self::Events
             | Self::Samples => &[Method::GET],
-            Self::Policy => &[Method::GET, Method::PUT],
+            Self::Policy | Self::Mode => &[Method::GET, Method::PUT],
             Self::PolicyCheck | Self::PolicyCompare | Self::Explain => &[Method::POST],
             Self::Link(_) | Self::Stream(_) => &[Method::GET, Method::PATCH],
             Self::Device(_) => &[Method::DELETE],
@@ -177,6 +180,8 @@ impl Resources {
             Resource::Link(name) => self.change_link(&name, &text_of(body).await?),
             Resource::Policy if is_get => Ok(self.policy()),
             Resource::Policy => self.put_policy(&head.headers, text_of(body).await?),
+            Resource::Mode if is_get => Ok(self.policy_mode()),
+            Resource::Mode => self.put_mode(&text_of(body).await?),
             Resource::PolicyCheck => Ok(self.check_policy(text_of(body).await?)),
             Resource::PolicyCompare => self.compare_policy(text_of(body).await?).await,
             Resource::Explain => self.explain(&head.headers, &text_of(body).await?).await,
@@ -227,6 +232,7 @@ mod tests {
             Resource::Policy => "/v1/policy",
             Resource::PolicyCheck => "/v1/policy:check",
             Resource::PolicyCompare => "/v1/policy:compare",
+            Resource::Mode => "/v1/mode",
             Resource::Explain => "/v1/explain",
             Resource::Links => "/v1/links",
             Resource::Link(_) => "/v1/links/{name}",
@@ -247,6 +253,7 @@ mod tests {
             Resource::Policy,
             Resource::PolicyCheck,
             Resource::PolicyCompare,
+            Resource::Mode,
             Resource::Explain,
             Resource::Links,
             Resource::Link(String::new()),
@@ -273,6 +280,7 @@ mod tests {
         let needs = |path: &str, method| Resource::at(path).unwrap().needs(&method);
         assert_eq!(needs("/v1/status", Method::GET), Rights::Status);
         assert_eq!(needs("/v1/policy", Method::PUT), Rights::Change);
+        assert_eq!(needs("/v1/mode", Method::PUT), Rights::Change);
         assert_eq!(needs("/v1/links/a", Method::PATCH), Rights::Change);
         // Whose stream it is decides.
         assert_eq!(needs("/v1/streams/1", Method::PATCH), Rights::Status);

@@ -13,7 +13,7 @@ use crate::config::{PolicySource, PrimaryConfig};
 use crate::http::{self, Answer};
 
 /// Name of a policy that came over the API, in errors.
-const NAME: &str = "policy";
+pub(super) const NAME: &str = "policy";
 
 /// Errors of a policy; the first one only, since what follows may be a consequence of it.
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ struct Wrong {
 }
 
 /// Text of the policy in force; empty where there is none.
-fn text(config: &PrimaryConfig) -> String {
+pub(super) fn text(config: &PrimaryConfig) -> String {
     let policy = config.policy.as_ref();
     policy.map_or_else(String::new, |policy| policy.text().to_owned())
 }
