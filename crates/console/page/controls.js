@@ -6,6 +6,7 @@ const PAIRING_MS = 1000;
 const at = (id) => document.getElementById(id);
 
 const modes = new Map();
+const devices = new Map();
 let secret = '';
 let may = false;
 let changed = () => {};
@@ -13,12 +14,16 @@ let changed = () => {};
 /** The use of a link as its person has chosen it, if this user may change it. */
 export const mode = (name) => (may ? modes.get(name) : undefined);
 
+/** The id of the helper to which a link leads, if this user may remove it. */
+export const device = (name) => (may ? devices.get(name) : undefined);
+
 /** Begins to show controls, where this user may change anything at a primary. `show` has the modes
  *  shown. */
 export function start(token, mayChange, show) {
   if (may || !mayChange) return;
   [secret, may, changed] = [token, true, show];
   at('pairing').hidden = false;
+  at('mode').onchange = setPolicyMode;
   at('pairing-begin').onclick = () => pair('POST', {});
   at('pairing-cancel').onclick = () => pair('DELETE');
   at('pairing-trust').onclick = () => pair('PATCH', { device: asking, trust: true });
@@ -53,9 +58,12 @@ async function readModes() {
       const { links } = await ask('GET', '/v1/links');
       modes.clear();
       links.forEach((link) => modes.set(link.name, link.mode));
+      await readDevices();
+      if (document.activeElement !== at('mode')) at('mode').value = (await ask('GET', '/v1/mode')).mode;
     } catch {
       // The daemon does not answer, which the page says already.
       modes.clear();
+      devices.clear();
     }
     changed();
   }
@@ -72,6 +80,35 @@ export async function setMode(name, wanted) {
     refused(`${name}: ${error.message}`);
   }
   return modes.get(name);
+}
+
+async function readDevices() {
+  const known = await ask('GET', '/v1/devices');
+  devices.clear();
+  known.devices.forEach(({ id, links }) => links?.forEach((name) => devices.set(name, id)));
+}
+
+/** Removes a helper, with all links through it. */
+export async function remove(id) {
+  try {
+    await ask('DELETE', `/v1/devices/${encodeURIComponent(id)}`);
+    refused('');
+    await readDevices();
+  } catch (error) {
+    refused(error.message);
+  }
+}
+
+async function setPolicyMode() {
+  at('mode').disabled = true;
+  try {
+    await ask('PUT', '/v1/mode', { mode: at('mode').value });
+    refused('');
+  } catch (error) {
+    refused(`mode: ${error.message}`);
+    at('mode').value = (await ask('GET', '/v1/mode').catch(() => ({}))).mode ?? '';
+  }
+  at('mode').disabled = false;
 }
 
 let asking = '';

@@ -2,7 +2,7 @@
 // set as text.
 
 import { colour, tone } from './chart.js';
-import { mode, setMode } from './controls.js';
+import { device, mode, remove, setMode } from './controls.js';
 import { bytes, count, isolated, joules, milliseconds, percent, rate, shortId, span } from './text.js';
 
 const EVENTS_SHOWN = 30;
@@ -97,6 +97,8 @@ const NO_PATHS = {
 
 function paths(frame) {
   put(at('paths-title'), frame.daemon.role === 'helper' ? 'Primaries' : 'Paths');
+  // Without a policy there is no mode.
+  at('mode').hidden = frame.default_flows_total == null || !frame.paths.some((p) => mode(p.name));
   at('paths-none').hidden = frame.paths.length > 0;
   put(at('paths-none'), NO_PATHS[frame.daemon.role] ?? '');
   const severalPeers = new Set(frame.paths.map((p) => p.peer)).size > 1;
@@ -252,7 +254,8 @@ function makeStream() {
 function devices(frame) {
   const { daemon } = frame;
   const cards = [];
-  const add = (key, title, state, facts, ring) => cards.push({ key, title, state, facts, ring });
+  const add = (key, title, state, facts, ring, id) =>
+    cards.push({ key, title, state, facts, ring, id });
   add('this', 'This device', '', [
     ['Role', daemon.role],
     ['Id', daemon.device],
@@ -264,7 +267,7 @@ function devices(frame) {
     facts.push(['Waits there', bytes(path.waiting_bytes)]);
     if (path.battery_percent != null) facts.push(['Battery', `${path.battery_percent} %`]);
     if (path.error) facts.push(['Problem', path.error]);
-    add(`helper ${path.name}`, path.name, path.state, facts);
+    add(`helper ${path.name}`, path.name, path.state, facts, null, device(path.name));
   }
   for (const path of frame.paths.filter((p) => p.kind === 'primary')) {
     add(`primary ${path.peer}`, `Primary ${shortId(path.peer)}`, path.state, [
@@ -299,7 +302,9 @@ function devices(frame) {
     add(`energy ${name}`, `Energy of ${name}`, '', facts);
   }
   each(at('device-cards'), cards, (c) => c.key, makeDevice, (element, card) => {
-    const { title, state, facts, ring, arc, ringText } = element.fields;
+    const { title, state, facts, ring, arc, ringText, away } = element.fields;
+    away.hidden = !card.id;
+    away.dataset.device = card.id ?? '';
     put(title, card.title);
     state.hidden = !card.state;
     pill(state, card.state);
@@ -316,6 +321,23 @@ function devices(frame) {
   });
 }
 
+const SURE_MS = 5000;
+
+/** A button that removes a helper at the second click. */
+function makeAway() {
+  const away = make('button', 'away-with', 'Remove');
+  away.type = 'button';
+  let sure = 0;
+  away.addEventListener('click', () => {
+    const isSure = Date.now() < sure;
+    sure = isSure ? 0 : Date.now() + SURE_MS;
+    put(away, isSure ? 'Remove' : 'Remove it, really?');
+    if (isSure) remove(away.dataset.device);
+    else setTimeout(() => put(away, 'Remove'), SURE_MS);
+  });
+  return away;
+}
+
 function makeDevice() {
   const fields = { title: make('h3'), state: make('span', 'pill'), facts: make('dl', 'pairs') };
   const svg = (name, attributes, parent) => {
@@ -330,8 +352,9 @@ function makeDevice() {
   svg('circle', { ...circle, class: 'track' }, fields.ring);
   fields.arc = svg('circle', { ...circle, class: 'arc', transform: 'rotate(-90 20 20)' }, fields.ring);
   fields.ringText = svg('text', { x: 20, y: 22.5, 'text-anchor': 'middle' }, fields.ring);
+  fields.away = makeAway();
   const element = make('li', 'card', make('div', 'head', fields.title, fields.state),
-    make('div', 'body', fields.facts, fields.ring));
+    make('div', 'body', fields.facts, fields.ring), fields.away);
   element.fields = fields;
   return element;
 }

@@ -23,8 +23,10 @@ const BODY_WITHIN: Duration = Duration::from_secs(5);
 /// Whether such a request is passed on.
 pub(super) fn are_asked(method: &Method, path: &str) -> bool {
     match (method.as_str(), path) {
-        ("GET", "/v1/links") | ("GET" | "POST" | "PATCH" | "DELETE", "/v1/pairing") => true,
+        ("GET", "/v1/links" | "/v1/devices") | ("GET" | "PUT", "/v1/mode") => true,
+        ("GET" | "POST" | "PATCH" | "DELETE", "/v1/pairing") => true,
         ("PATCH", path) => path.strip_prefix("/v1/links/").is_some_and(is_segment),
+        ("DELETE", path) => path.strip_prefix("/v1/devices/").is_some_and(is_segment),
         _ => false,
     }
 }
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_and_pairing_are_changed_and_nothing_else() {
+    fn links_devices_and_the_mode_are_changed_and_nothing_else() {
         let asked = |method: &str, path| are_asked(&method.parse().unwrap(), path);
         for (method, path) in [
             ("GET", "/v1/links"),
@@ -82,6 +84,8 @@ mod tests {
             ("PATCH", "/v1/links/my%20wifi"),
             ("POST", "/v1/pairing"),
             ("DELETE", "/v1/pairing"),
+            ("DELETE", "/v1/devices/AB-C"),
+            ("PUT", "/v1/mode"),
         ] {
             assert!(asked(method, path), "{method} {path}");
         }
@@ -90,7 +94,8 @@ mod tests {
             ("GET", "/v1/links/wifi"),
             ("PUT", "/v1/policy"),
             ("PUT", "/v1/pairing"),
-            ("DELETE", "/v1/devices/A"),
+            ("DELETE", "/v1/devices/"),
+            ("DELETE", "/v1/links/wifi"),
             ("PATCH", "/v1/links/"),
             ("PATCH", "/v1/links/a/b"),
             ("PATCH", "/v1/links/.."),

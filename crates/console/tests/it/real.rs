@@ -18,6 +18,9 @@ use serde_json::Value;
 use crate::console::{CONSOLE, Console};
 use crate::page::open_in;
 
+/// Something that a mode has an effect on, and none on the tests: the links are of one cost.
+const POLICY: &str = "[[link]]\nname = \"wifi\"\ncost = 1\n[[link]]\nname = \"phone\"\ncost = 1\n";
+
 struct Only(DeviceId);
 
 impl Trust for Only {
@@ -74,10 +77,11 @@ fn start(folder: &Path) -> SocketAddr {
     let config = HelperConfig::load(&write("helper", text)).unwrap();
     thread::spawn(move || mpbond::helper::run(config, Arc::new(Only(primary))).unwrap());
     let text = format!(
-        "[proxy]\naddress = \"{at_proxy}\"\nid = \"{proxy}\"\n[[path]]\nname = \"wifi\"\n\
+        "policy = \"policy.toml\"\n[proxy]\naddress = \"{at_proxy}\"\nid = \"{proxy}\"\n[[path]]\nname = \"wifi\"\n\
          [[helper]]\nname = \"phone\"\naddress = \"{at_helper}\"\nid = \"{helper}\"\n\
          [socks5]\nlisten = \"{socks5}\"\n"
     );
+    std::fs::write(folder.join("policy.toml"), POLICY).unwrap();
     let config = PrimaryConfig::load(&write("primary", text)).unwrap();
     thread::spawn(move || mpbond::primary::run(config).unwrap());
     socks5
@@ -226,6 +230,15 @@ fn a_person_switches_links_and_pairs_a_device_on_the_page() {
     until(&socket, has(1, "backup"));
     page.until("document.getElementById('refusal').hidden");
 
+    // The mode of the policy.
+    page.until("document.getElementById('mode').value === 'balanced'");
+    let saver = "(() => { const mode = document.getElementById('mode'); mode.value = 'saver';
+        mode.dispatchEvent(new Event('change')); return 1 })()";
+    page.eval(saver);
+    page.until("/another policy is in force/.test(document.getElementById('events').textContent)");
+    page.until("!document.getElementById('mode').disabled");
+    assert_eq!(page.eval("document.getElementById('mode').value"), "saver");
+
     // The usual port is taken: by this test, or by another program.
     let _taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 4435));
     page.click("#pairing-begin");
@@ -258,6 +271,17 @@ fn a_person_switches_links_and_pairs_a_device_on_the_page() {
     caller.join().unwrap();
     page.until(&format!("/name = \"<b>tablet<.b>\"/.test({shown})"));
     page.until("document.querySelectorAll('#paths li').length === 3");
+    // The device goes again, at the second click.
+    let buttons = "[...document.querySelectorAll('.away-with:not([hidden])')]";
+    page.until(&format!("{buttons}.length === 2"));
+    let press = format!("{buttons}[1].click(), 1");
+    page.eval(&press);
+    assert_eq!(
+        page.eval(&format!("{buttons}[1].textContent")),
+        "Remove it, really?"
+    );
+    page.eval(&press);
+    page.until("document.querySelectorAll('#paths li').length === 2");
     page.click("#pairing-cancel");
     page.until("document.getElementById('pairing').dataset.state === 'none'");
 }

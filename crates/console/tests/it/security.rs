@@ -157,7 +157,7 @@ fn changes_are_passed_on_for_the_page_alone() {
     let mine = format!("{bearer}{SAME}");
     for line in [
         "PUT /v1/policy",
-        "DELETE /v1/devices/A",
+        "DELETE /v1/links/a",
         "PATCH /v1/links/a/b",
     ] {
         assert_eq!(status(&ask(line, &mine, "{}")), "405", "{line}");
