@@ -133,7 +133,7 @@ function useOf({ use }, name) {
   const chosen = mode(name);
   use.hidden = !chosen;
   if (!chosen) return;
-  use.name = name;
+  use.dataset.link = name;
   use.setAttribute('aria-label', `Use of ${name}`);
   if (document.activeElement !== use && !use.disabled) use.value = chosen;
 }
@@ -143,7 +143,7 @@ function makeUse() {
   use.append(...USES.map(([value, text]) => new Option(text, value)));
   use.addEventListener('change', async () => {
     use.disabled = true;
-    const now = await setMode(use.name, use.value);
+    const now = await setMode(use.dataset.link, use.value);
     use.disabled = false;
     if (now) use.value = now;
   });
