@@ -1,8 +1,11 @@
-//! Comparison of schemes within repetitions, so that disturbances affect both.
+//! Comparison of transfers within repetitions, so that disturbances affect both.
 
 use crate::machine_use::are_fit;
 use crate::quantity::Quantity;
 use crate::record::Transfer;
+
+/// A scheme and a workload.
+pub(crate) type Kind<'d> = (&'d str, &'d str);
 
 /// Fit transfers of a scheme and workload.
 pub(crate) fn fit_of<'d>(
@@ -15,16 +18,15 @@ pub(crate) fn fit_of<'d>(
         .filter(move |d| d.fit && d.name == scheme && d.workload == workload)
 }
 
-/// Ratio of each transfer's quantity to that of the scheme `versus` in the same repetition, where
-/// both are fit; energy by `model`.
+/// Ratio of the quantity of each transfer of the first kind to that of the second kind in the same
+/// repetition, where both are fit; energy by `model`.
 pub(crate) fn ratios<'d>(
     transfers: &'d [Transfer],
-    schemes: (&'d str, &'d str),
-    workload: &'d str,
+    kinds: (Kind<'d>, Kind<'d>),
     quantity: Quantity,
     model: Option<&'d str>,
 ) -> impl Iterator<Item = f64> {
-    let pairs = pairs(transfers, schemes, workload, quantity, model);
+    let pairs = pairs(transfers, kinds, quantity, model);
     let ratios = pairs.map(|(own, theirs)| own / theirs);
     ratios.filter(|ratio| ratio.is_finite())
 }
@@ -32,24 +34,22 @@ pub(crate) fn ratios<'d>(
 /// How much more each transfer has of a quantity, in its unit; otherwise as [`ratios`].
 pub(crate) fn differences<'d>(
     transfers: &'d [Transfer],
-    schemes: (&'d str, &'d str),
-    workload: &'d str,
+    kinds: (Kind<'d>, Kind<'d>),
     quantity: Quantity,
     model: Option<&'d str>,
 ) -> impl Iterator<Item = f64> {
-    let pairs = pairs(transfers, schemes, workload, quantity, model);
+    let pairs = pairs(transfers, kinds, quantity, model);
     pairs.map(|(own, theirs)| own - theirs)
 }
 
 fn pairs<'d>(
     transfers: &'d [Transfer],
-    (scheme, versus): (&'d str, &'d str),
-    workload: &'d str,
+    (own, versus): (Kind<'d>, Kind<'d>),
     quantity: Quantity,
     model: Option<&'d str>,
 ) -> impl Iterator<Item = (f64, f64)> {
-    fit_of(transfers, scheme, workload).filter_map(move |d| {
-        let mut theirs = fit_of(transfers, versus, workload);
+    fit_of(transfers, own.0, own.1).filter_map(move |d| {
+        let mut theirs = fit_of(transfers, versus.0, versus.1);
         let theirs = theirs.find(|o| o.repetition == d.repetition)?;
         if quantity == Quantity::CpuMachine && !are_fit(&[d.machine?, theirs.machine?]) {
             return None;
@@ -89,8 +89,9 @@ mod tests {
             Transfer::for_test("a", 4, 20.0),
             transfer("b", 4, 0.25, 0.01),
         ];
+        let kinds = (("a", "w"), ("b", "w"));
         let more = |all: &[Transfer]| {
-            let more = differences(all, ("a", "b"), "w", Quantity::CpuMachine, None);
+            let more = differences(all, kinds, Quantity::CpuMachine, None);
             more.map(|percent| (percent * 10.0).round() / 10.0)
                 .collect::<Vec<_>>()
         };
@@ -98,7 +99,7 @@ mod tests {
         assert_eq!(Quantity::CpuMachine.of(&all[4], None), None);
         all[0].fit = false;
         assert_eq!(more(&all), [2.0]);
-        let seconds = differences(&all, ("a", "b"), "w", Quantity::Seconds, None);
+        let seconds = differences(&all, kinds, Quantity::Seconds, None);
         assert_eq!(seconds.count(), 4);
     }
 }

@@ -83,7 +83,8 @@ impl Measure {
         all: &[Transfer],
     ) -> Option<Estimate> {
         let model = self.model.as_deref();
-        let ratios = ratios(all, (scheme, other), workload, self.quantity, model);
+        let kinds = ((scheme, workload), (other, workload));
+        let ratios = ratios(all, kinds, self.quantity, model);
         estimate(ratios.map(|ratio| (ratio - 1.0) * 100.0))
     }
 
@@ -96,8 +97,8 @@ impl Measure {
         all: &[Transfer],
     ) -> Option<Estimate> {
         let model = self.model.as_deref();
-        let schemes = (scheme, other);
-        estimate(differences(all, schemes, workload, self.quantity, model))
+        let kinds = ((scheme, workload), (other, workload));
+        estimate(differences(all, kinds, self.quantity, model))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::experiment::{Assert, Experiment};
-use crate::paired::{differences, fit_of, ratios};
+use crate::paired::{Kind, differences, fit_of, ratios};
 use crate::quantity::Quantity;
 use crate::record::{EnergySummary, Estimate, Judgement, Summary, Transfer};
 use crate::statistics::estimate;
@@ -79,16 +79,16 @@ pub(crate) fn judge(
             .collect();
         for summary in &concerned {
             judge_one(assert, summary, transfers, &mut all);
-            more(assert, summary, transfers, &mut all);
+            more(e, assert, summary, transfers, &mut all);
             if !assert.on_average {
-                bounded(assert, &[summary], transfers, &mut all);
+                bounded(e, assert, &[summary], transfers, &mut all);
             }
         }
         if assert.on_average {
             for scheme in e.schemes.iter().map(|s| s.name.get_ref()) {
                 let of_it = |s: &&&Summary| s.scheme == *scheme;
                 let of_it: Vec<&Summary> = concerned.iter().filter(of_it).copied().collect();
-                bounded(assert, &of_it, transfers, &mut all);
+                bounded(e, assert, &of_it, transfers, &mut all);
             }
         }
     }
@@ -98,23 +98,28 @@ pub(crate) fn judge(
 /// Judges the bounds of `quantity` over `summaries` of one scheme, on average where there are
 /// several. Workloads without a fit transfer are left out of the average, and counted; there is no
 /// average when they are half of all or more.
-fn bounded(a: &Assert, summaries: &[&Summary], transfers: &[Transfer], all: &mut Vec<Judgement>) {
+fn bounded(
+    e: &Experiment,
+    a: &Assert,
+    summaries: &[&Summary],
+    transfers: &[Transfer],
+    all: &mut Vec<Judgement>,
+) {
     let (Some(quantity), Some(first)) = (&a.quantity, summaries.first()) else {
         return;
     };
     let quantity = *quantity.get_ref();
     let model = a.model.as_ref().map(|name| name.get_ref().as_str());
-    let versus = a.versus.as_ref().map(|name| name.get_ref().as_str());
     let each: Vec<Estimate> = summaries
         .iter()
-        .filter_map(|s| measured(s, quantity, model, versus, transfers))
+        .filter_map(|s| measured(s, quantity, model, versus(e, a, s), transfers))
         .collect();
     let (figure, interval) = match (each.as_slice(), summaries.len()) {
         ([one], 1) => (Some(one.median), one.interval),
         (some, all) if 2 * some.len() > all => (Some(geometric_mean(some)), None),
         _ => (None, None),
     };
-    let of = versus.map_or(String::new(), |other| format!(" over that of \"{other}\""));
+    let of = versus_name(a).map_or(String::new(), |other| format!(" over that of \"{other}\""));
     let workload = match summaries {
         [one] => one.workload.clone(),
         all if all.len() == each.len() => format!("on average over {}", all.len()),
@@ -138,22 +143,36 @@ fn bounded(a: &Assert, summaries: &[&Summary], transfers: &[Transfer], all: &mut
     }
 }
 
-/// Judges how much more of `quantity` a scheme and workload have than another scheme.
-fn more(a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judgement>) {
-    let (Some(target), Some(quantity), Some(versus)) = (a.more_at_most, &a.quantity, &a.versus)
+/// The kind of transfers that an assert compares those of `s` with.
+fn versus<'d>(e: &'d Experiment, a: &'d Assert, s: &'d Summary) -> Option<Kind<'d>> {
+    if let Some(scheme) = &a.versus {
+        return Some((scheme.get_ref(), &s.workload));
+    }
+    let called = a.versus_workload.as_ref()?.get_ref();
+    let own = e.workloads.iter().find(|w| *w.name.get_ref() == s.workload);
+    let setting = own?.setting_name();
+    let mut all = e.workloads.iter();
+    let other = all.find(|w| w.is_called(called) && w.setting_name() == setting)?;
+    Some((&s.scheme, other.name.get_ref()))
+}
+
+/// The scheme or workload that an assert compares with, as the file names it.
+fn versus_name(a: &Assert) -> Option<&str> {
+    let name = a.versus.as_ref().or(a.versus_workload.as_ref());
+    name.map(|name| name.get_ref().as_str())
+}
+
+/// Judges how much more of `quantity` a scheme and workload have than others.
+fn more(e: &Experiment, a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judgement>) {
+    let (Some(target), Some(quantity), Some(other)) = (a.more_at_most, &a.quantity, versus_name(a))
     else {
         return;
     };
-    let (quantity, other) = (*quantity.get_ref(), versus.get_ref().as_str());
+    let quantity = *quantity.get_ref();
     let model = a.model.as_ref().map(|name| name.get_ref().as_str());
-    let schemes = (s.scheme.as_str(), other);
-    let got = estimate(differences(
-        transfers,
-        schemes,
-        &s.workload,
-        quantity,
-        model,
-    ));
+    let kinds = versus(e, a, s).map(|other| ((s.scheme.as_str(), s.workload.as_str()), other));
+    let more = |kinds| estimate(differences(transfers, kinds, quantity, model));
+    let got = kinds.and_then(more);
     all.push(Judgement {
         workload: s.workload.clone(),
         scheme: s.scheme.clone(),
@@ -165,23 +184,20 @@ fn more(a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judgement
     });
 }
 
-/// The quantity of a scheme and workload, or its ratio to another scheme's within repetitions.
+/// The quantity of a scheme and workload, or its ratio to that of others within repetitions.
 fn measured(
     s: &Summary,
     quantity: Quantity,
     model: Option<&str>,
-    versus: Option<&str>,
+    versus: Option<Kind<'_>>,
     transfers: &[Transfer],
 ) -> Option<Estimate> {
     let (scheme, workload) = (s.scheme.as_str(), s.workload.as_str());
     match versus {
-        Some(other) => estimate(ratios(
-            transfers,
-            (scheme, other),
-            workload,
-            quantity,
-            model,
-        )),
+        Some(other) => {
+            let kinds = ((scheme, workload), other);
+            estimate(ratios(transfers, kinds, quantity, model))
+        }
         None => {
             let own = fit_of(transfers, scheme, workload);
             estimate(own.filter_map(|d| quantity.of(d, model)))
@@ -204,6 +220,7 @@ fn concerns(e: &Experiment, a: &Assert, s: &Summary) -> bool {
     scheme.is_none_or(|name| *name.get_ref() == s.scheme)
         && setting.is_none_or(|name| workload.setting_name() == Some(name))
         && (a.workload.as_ref()).is_none_or(|name| workload.is_called(name.get_ref()))
+        && (a.versus_workload.as_ref()).is_none_or(|name| !workload.is_called(name.get_ref()))
 }
 
 fn judge_one(a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judgement>) {
@@ -246,7 +263,8 @@ fn judge_one(a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judg
     }
     if let Some(other) = &a.not_slower_than {
         let other = other.get_ref();
-        let got = measured(s, Quantity::Seconds, None, Some(other), transfers);
+        let kind = Some((other.as_str(), s.workload.as_str()));
+        let got = measured(s, Quantity::Seconds, None, kind, transfers);
         // Of two equal medians, one is above the other half of the time; so the interval has to
         // show it.
         let holds = got.map(|e| e.interval.map_or(e.median, |(low, _)| low) <= 1.0);
@@ -280,6 +298,68 @@ mod tests {
         }
     }
 
+    /// An experiment with the workloads "beside", "alone" and "bulk" in three settings.
+    fn experiment() -> Experiment {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let file = format!("{folder}/../../experiments/mpbond/messages-settings.toml");
+        Experiment::load(std::path::Path::new(&file)).unwrap()
+    }
+
+    #[test]
+    fn a_workload_is_compared_with_another_one_of_its_scheme_and_setting() {
+        let mut e = experiment();
+        let assert = "scheme = 'path and helper'\nversus_workload = 'alone'\n\
+                      setting = '4/30/3'\nquantity = 'seconds'\nmore_at_most = 0.5\nat_most = 2.0";
+        e.asserts = vec![toml::from_str(assert).unwrap()];
+        let mut all = Vec::new();
+        let mut add = |scheme: &str, workload: &str, repetition, seconds| {
+            let mut d = Transfer::for_test(scheme, repetition, seconds);
+            d.workload = workload.into();
+            all.push(d);
+        };
+        for (r, (beside, alone)) in (0..).zip([(1.5, 1.0), (9.0, 3.0), (2.25, 2.0)]) {
+            add("path and helper", "beside, 4/30/3", r, beside);
+            add("path and helper", "alone, 4/30/3", r, alone);
+            // Of another setting, and of another scheme.
+            add("path and helper", "alone, 8/10/5", r, 0.1);
+            add("helper only", "alone, 4/30/3", r, 0.1);
+        }
+        let judged = judge(&e, &all, &summaries(&e, &all));
+        let got: Vec<_> = (judged.iter())
+            .map(|j| (j.workload.as_str(), j.what.as_str(), j.measured, j.holds))
+            .collect();
+        let more = "time (s) more than \"alone\", at most";
+        let ratio = "time (s) over that of \"alone\" at most";
+        let beside = "beside, 4/30/3";
+        assert_eq!(
+            got,
+            [
+                (beside, more, Some(0.5), Some(true)),
+                (beside, ratio, Some(1.5), Some(true)),
+            ]
+        );
+        // Without transfers to compare with, nothing is judged.
+        all.retain(|d| d.workload != "alone, 4/30/3");
+        let judged = judge(&e, &all, &summaries(&e, &all));
+        assert!(judged.len() == 2 && judged.iter().all(|j| j.holds.is_none()));
+    }
+
+    #[test]
+    fn the_other_workload_exists_and_is_the_only_comparison() {
+        for (lines, words) in [
+            ("versus_workload = 'large'\n", "beside, alone, bulk"),
+            (
+                "versus_workload = 'alone'\nversus = 'helper only'\n",
+                "do not go together",
+            ),
+        ] {
+            let assert = format!("[[assert]]\nquantity = 'seconds'\nat_most = 1.0\n{lines}");
+            let text = format!("{}\n{assert}", experiment().text);
+            let e = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+            assert!(e.contains(words), "{lines}: {e}");
+        }
+    }
+
     #[test]
     fn how_much_more_is_the_median_of_differences() {
         let assert = "versus = 'b'\nquantity = 'seconds'\nmore_at_most = 0.5";
@@ -304,8 +384,9 @@ mod tests {
         };
         let mut judged = Vec::new();
         judge_one(&assert, &summary, &all, &mut judged);
-        more(&assert, &summary, &all, &mut judged);
-        bounded(&assert, &[&summary], &all, &mut judged);
+        let e = experiment();
+        more(&e, &assert, &summary, &all, &mut judged);
+        bounded(&e, &assert, &[&summary], &all, &mut judged);
         judged.pop()
     }
 
@@ -362,9 +443,10 @@ mod tests {
         }
         let assert = "versus = 'b'\nquantity = 'seconds'\nat_most = 1.0\non_average = true";
         let assert: Assert = toml::from_str(assert).unwrap();
+        let e = experiment();
         let judge = |summaries: &[&Summary]| {
             let mut judged = Vec::new();
-            bounded(&assert, summaries, &all, &mut judged);
+            bounded(&e, &assert, summaries, &all, &mut judged);
             judged.pop().unwrap()
         };
         let two = judge(&summaries.iter().collect::<Vec<_>>());
@@ -392,6 +474,7 @@ mod tests {
         let assert: Assert = toml::from_str(assert).unwrap();
         let mut judged = Vec::new();
         bounded(
+            &experiment(),
             &assert,
             &summaries.iter().collect::<Vec<_>>(),
             &all,

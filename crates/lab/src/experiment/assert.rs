@@ -36,8 +36,11 @@ pub struct Assert {
     pub not_slower_than: Option<Spanned<String>>,
     /// Name of the scheme that `quantity` is compared with.
     pub versus: Option<Spanned<String>>,
-    /// Quantity that `at_most` and `at_least` bound, by its median; with `versus`, by the median of
-    /// its ratio to that scheme's within each repetition.
+    /// Name of the workload of the same scheme and setting that `quantity` is compared with.
+    pub versus_workload: Option<Spanned<String>>,
+    /// Quantity that `at_most` and `at_least` bound, by its median; with `versus` or
+    /// `versus_workload`, by the median of its ratio to that of the other one within each
+    /// repetition.
     pub quantity: Option<Spanned<Quantity>>,
     /// Energy model of an energy quantity; the first one by default.
     pub model: Option<Spanned<String>>,
@@ -45,8 +48,8 @@ pub struct Assert {
     pub at_most: Option<f64>,
     /// Lower bound of `quantity`.
     pub at_least: Option<f64>,
-    /// With `versus`: upper bound of the median of how much more of `quantity` there is within each
-    /// repetition, in its unit.
+    /// With `versus` or `versus_workload`: upper bound of the median of how much more of `quantity`
+    /// there is within each repetition, in its unit.
     pub more_at_most: Option<f64>,
     /// Whether `quantity` is bounded on average over workloads (geometric mean of medians) instead
     /// of in each of them. Workloads without a fit transfer are left out where they are fewer than

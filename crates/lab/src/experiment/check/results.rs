@@ -28,10 +28,14 @@ pub(super) fn asserts(e: &Experiment, place: &Place) -> Result<()> {
         }
         let bounds = [assert.at_most, assert.at_least, assert.more_at_most];
         let bounded = bounds.iter().any(Option::is_some);
-        let wrong = if assert.versus.is_some() && !bounded {
+        let compared = [&assert.versus, &assert.versus_workload];
+        let compared = compared.into_iter().flatten().count();
+        let wrong = if compared > 1 {
+            Some("`versus` and `versus_workload` do not go together")
+        } else if compared > 0 && !bounded {
             Some("`versus` needs `quantity` with `at_most` or `at_least`")
-        } else if assert.more_at_most.is_some() && (assert.versus.is_none() || assert.on_average) {
-            Some("`more_at_most` needs `versus`, and is of each workload")
+        } else if assert.more_at_most.is_some() && (compared == 0 || assert.on_average) {
+            Some("`more_at_most` needs `versus` or `versus_workload`, and is of each workload")
         } else if bounded != assert.quantity.is_some() {
             Some("`quantity` needs `at_most` or `at_least`")
         } else if assert
@@ -47,6 +51,7 @@ pub(super) fn asserts(e: &Experiment, place: &Place) -> Result<()> {
         if let Some(wrong) = wrong {
             let spans = [
                 assert.versus.as_ref().map(Spanned::span),
+                assert.versus_workload.as_ref().map(Spanned::span),
                 assert.quantity.as_ref().map(Spanned::span),
             ];
             return Err(place.error(spans.into_iter().flatten().next(), wrong));
@@ -57,13 +62,14 @@ pub(super) fn asserts(e: &Experiment, place: &Place) -> Result<()> {
             let all = e.energy.iter().map(|m| &m.name);
             return Err(place.at(model, unknown("energy model", model, all)));
         }
-        if let Some(w) = &assert.workload
-            && !e.workloads.iter().any(|x| x.name == *w)
-        {
-            return Err(place.at(
-                w,
-                unknown("workload", w, e.workloads.iter().map(|w| &w.name)),
-            ));
+        let named = [&assert.workload, &assert.versus_workload];
+        for w in named.into_iter().flatten() {
+            if !e.workloads.iter().any(|x| x.name == *w) {
+                return Err(place.at(
+                    w,
+                    unknown("workload", w, e.workloads.iter().map(|w| &w.name)),
+                ));
+            }
         }
     }
     Ok(())
