@@ -126,6 +126,7 @@ mod machine_use;
 #[cfg(feature = "measurements")]
 pub mod measurements;
 mod metered;
+mod oracle;
 mod origin;
 mod pace;
 mod paired;

@@ -24,8 +24,8 @@ pub enum Quantity {
     BatteryPercent,
     /// Bytes that metered links carried both ways, headers included, in MB.
     MeteredMb,
-    /// Of a scheme with a price of energy, in virtual time: joules with last tails and the price of
-    /// its seconds, over those of the better scheme without one.
+    /// Of a scheme with a price of energy: joules with last tails and the price of its seconds,
+    /// over those of the better scheme of mpbond without one in the same repetition.
     CostOverOracle,
     /// Time to the client's first byte, in seconds.
     FirstByteS,

@@ -32,7 +32,7 @@ use crate::quantity::Quantity;
 use crate::record::{Lateness, RunReport, SubflowShare, Transfer};
 use crate::resume::Done;
 use crate::wiring::Network;
-use crate::{duration, link_progress, machine, paper, program, summary};
+use crate::{duration, link_progress, machine, oracle, paper, program, summary};
 
 /// State before a transfer.
 struct Ready {
@@ -119,7 +119,8 @@ impl<'a> Lab<'a> {
             }
         }
         self.progress.note("");
-        let transfers = done.into_transfers();
+        let mut transfers = done.into_transfers();
+        oracle::compare(e, &mut transfers);
         let summaries = summary::summaries(e, &transfers);
         let report = RunReport {
             experiment: e.name.clone(),

@@ -6,7 +6,6 @@
 
 mod account;
 mod options;
-mod oracle;
 mod price;
 mod progress;
 mod seeds;

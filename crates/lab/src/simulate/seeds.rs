@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::account::{self, Place};
 use super::options::SimulateOptions;
-use super::oracle;
 use super::progress::Progress;
 use super::topology::{self, Prepared};
 use super::workers::on_all_processors;
@@ -14,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::experiment::{Experiment, leave_out};
 use crate::record::{RunReport, Simulated, Transfer};
 use crate::run::{RunOptions, chosen, hand_out};
-use crate::{link_progress, machine, paper, summary};
+use crate::{link_progress, machine, oracle, paper, summary};
 
 /// Simulates the experiment in the file at `path`, prints its table, writes its record, and returns
 /// it.

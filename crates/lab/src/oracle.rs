@@ -7,7 +7,7 @@ use crate::record::Transfer;
 
 /// Adds to each transfer of a scheme with a price what it costs over what the oracle's costs, over
 /// the same links in the same repetition.
-pub(super) fn compare(e: &Experiment, transfers: &mut [Transfer]) {
+pub(crate) fn compare(e: &Experiment, transfers: &mut [Transfer]) {
     let is_free = |s: &&Scheme| s.scheme == Carrier::Mpbond && s.energy_price.is_none();
     let free: Vec<&String> = e
         .schemes
