@@ -41,6 +41,11 @@ impl Arrivals {
         (offset < *end).then_some(*at)
     }
 
+    /// End of the last range.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.0.last_key_value().map(|(_, (to, _))| *to)
+    }
+
     /// Borders of the ranges.
     pub(super) fn borders(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().flat_map(|(from, (to, _))| [*from, *to])
@@ -74,6 +79,8 @@ mod tests {
                 prop_assert_eq!(arrivals.at_ns(offset as u64), *cell, "byte {}", offset);
             }
             prop_assert_eq!(arrivals.bytes(), table.iter().flatten().count() as u64);
+            let end = table.iter().rposition(Option::is_some).map(|last| last as u64 + 1);
+            prop_assert_eq!(arrivals.end(), end);
         }
     }
 }

@@ -65,7 +65,7 @@ impl Transfer {
     }
 
     fn highest(&self) -> u64 {
-        self.arrivals.borders().last().unwrap_or_default()
+        self.arrivals.end().unwrap_or_default()
     }
 }
 
