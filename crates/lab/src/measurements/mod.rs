@@ -165,7 +165,7 @@ impl Measurement {
             Kind::Kernel(kernel) => kernel.keys(),
             Kind::Merge(_) => merge::KEYS.map(str::to_owned).to_vec(),
             Kind::Meter(meters) => meters.keys(),
-            Kind::Parts(_) => parts::KEYS.map(str::to_owned).to_vec(),
+            Kind::Parts(parts) => parts.keys(),
             Kind::Probe(probes) => probes.keys(),
             Kind::Recordings(_) => recordings::KEYS.map(str::to_owned).to_vec(),
             Kind::Watch(watch) => watch.keys(),
