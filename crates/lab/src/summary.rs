@@ -112,7 +112,11 @@ fn bounded(
     let model = a.model.as_ref().map(|name| name.get_ref().as_str());
     let each: Vec<Estimate> = summaries
         .iter()
-        .filter_map(|s| measured(s, quantity, model, versus(e, a, s), transfers))
+        .filter_map(|s| match (versus(e, a, s), versus_name(a)) {
+            // The run does not have what it is compared with.
+            (None, Some(_)) => None,
+            (other, _) => measured(s, quantity, model, other, transfers),
+        })
         .collect();
     let (figure, interval) = match (each.as_slice(), summaries.len()) {
         ([one], 1) => (Some(one.median), one.interval),
@@ -340,6 +344,10 @@ mod tests {
         );
         // Without transfers to compare with, nothing is judged.
         all.retain(|d| d.workload != "alone, 4/30/3");
+        let judged = judge(&e, &all, &summaries(&e, &all));
+        assert!(judged.len() == 2 && judged.iter().all(|j| j.holds.is_none()));
+        // Nor in a run without that workload.
+        (e.workloads).retain(|w| w.name.get_ref() != "alone, 4/30/3");
         let judged = judge(&e, &all, &summaries(&e, &all));
         assert!(judged.len() == 2 && judged.iter().all(|j| j.holds.is_none()));
     }
