@@ -7,9 +7,9 @@ use crate::subflow::Subflow;
 /// Maximum number of paths: of a peer that changes its names, the oldest ones are forgotten.
 const MAX_PATHS: usize = 16;
 
-/// What is known of the paths between two peers: rates and round-trip times, as connections have
-/// shown them that may be gone. A subflow that joins a session begins with what is known of the path
-/// of its name, instead of the little that is given to a path of unknown rate.
+/// What is known of the paths between two peers, as earlier connections have shown it: rates and
+/// round-trip times. A subflow that joins a session begins with what is known of the path of its
+/// name and helper, instead of the little that a path of unknown rate is given.
 #[derive(Clone, Debug, Default)]
 pub struct KnownPaths(Vec<Known>);
 
@@ -28,20 +28,20 @@ impl Known {
 
 impl KnownPaths {
     /// Notes what a subflow has shown. An express shares its path with a regular one, which shows
-    /// more.
+    /// more. Of a path that has failed potentially nothing is known any more.
     pub(crate) fn note(&mut self, s: &Subflow) {
-        let Some(path) = s.estimator.knowledge().filter(|_| !s.is_express()) else {
+        if s.is_express() {
             return;
-        };
-        self.0.retain(|known| !known.is_of(s));
-        if self.0.len() == MAX_PATHS {
-            self.0.remove(0);
         }
-        self.0.push(Known {
-            name: s.name.clone(),
-            helper: s.helper,
-            path,
-        });
+        if s.has_failed() {
+            self.0.retain(|known| !known.is_of(s));
+        } else if let Some(path) = s.estimator.knowledge() {
+            self.put(Known {
+                name: s.name.clone(),
+                helper: s.helper,
+                path,
+            });
+        }
     }
 
     /// Tells a new subflow what is known of its path.
@@ -49,6 +49,36 @@ impl KnownPaths {
         if let Some(known) = self.0.iter().find(|known| known.is_of(s)) {
             s.estimator.remember(known.path);
         }
+    }
+
+    /// Adds what another session has shown: of each path what was measured last.
+    pub fn add(&mut self, other: Self) {
+        for known in other.0 {
+            let same = |k: &&Known| k.helper == known.helper && k.name == known.name;
+            let before = self.0.iter().find(same);
+            if before.is_none_or(|before| before.path.at() <= known.path.at()) {
+                self.put(known);
+            }
+        }
+    }
+
+    /// Number of paths of which something is known.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing is known of any.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn put(&mut self, new: Known) {
+        self.0
+            .retain(|known| known.helper != new.helper || known.name != new.name);
+        if self.0.len() == MAX_PATHS {
+            self.0.remove(0);
+        }
+        self.0.push(new);
     }
 }
 
@@ -78,24 +108,34 @@ mod tests {
     }
 
     fn used(name: &str, helper: Option<u32>, role: Role) -> Subflow {
+        used_at(0, name, helper, role)
+    }
+
+    fn used_at(at: u64, name: &str, helper: Option<u32>, role: Role) -> Subflow {
         let mut s = Subflow::for_test(1, helper, role);
         s.name = name.into();
-        s.estimator.on_path(ms(0), info(50, 5e6));
+        s.estimator.on_path(ms(at), info(50, 5e6));
         s
     }
 
     /// Throughput of a connection over the path of a name, made at an instant, by its first round
     /// trip.
     fn begins_at(known: &KnownPaths, name: &str, at: u64, rtt_ms: u64) -> f64 {
+        let s = begun_at(known, name, at, rtt_ms);
+        s.throughput(ms(at)).bytes_per_sec()
+    }
+
+    fn begun_at(known: &KnownPaths, name: &str, at: u64, rtt_ms: u64) -> Subflow {
         let mut s = Subflow::unused_for_test(name);
         known.tell(&mut s);
         let first = PathInfo {
             bytes_arrived: 0,
             delivery_rate: BitRate::ZERO,
+            slow_start: true,
             ..info(rtt_ms, 0.0)
         };
         s.estimator.on_path(ms(at), first);
-        s.throughput(ms(at)).bytes_per_sec()
+        s
     }
 
     #[test]
@@ -110,6 +150,42 @@ mod tests {
         assert_eq!(begins_at(&known, "wifi", 1_000, 501).round(), 29_142.0);
         // Not that of a helper of this name.
         assert_eq!(begins_at(&known, "other", 1_000, 50), 292_000.0);
+    }
+
+    /// What is old must not keep a flow in slow start from what its far end measures.
+    #[test]
+    fn what_is_old_holds_nothing_back() {
+        let mut known = KnownPaths::default();
+        known.note(&used("wifi", None, Role::Regular));
+        for (at, expected) in [(1_000, 5e6), (61_000, 2e6)] {
+            let mut s = begun_at(&known, "wifi", at, 50);
+            let pace = BitRate::from_bytes_per_sec(2e6);
+            s.estimator.on_pace(ms(at), pace);
+            assert_eq!(s.throughput(ms(at)).bytes_per_sec(), expected, "{at} ms");
+        }
+    }
+
+    #[test]
+    fn of_a_path_that_has_failed_nothing_is_known() {
+        let mut known = KnownPaths::default();
+        let mut s = used("wifi", None, Role::Regular);
+        known.note(&s);
+        s.health.fail_for_test();
+        known.note(&s);
+        assert!(known.0.is_empty());
+    }
+
+    #[test]
+    fn of_two_sessions_the_later_measurement_counts() {
+        let mut known = KnownPaths::default();
+        known.note(&used_at(500, "wifi", None, Role::Regular));
+        let mut other = KnownPaths::default();
+        other.note(&used("wifi", None, Role::Regular));
+        other.note(&used("lte", None, Role::Regular));
+        known.add(other);
+        assert_eq!(known.0.len(), 2);
+        let at = |name| known.0.iter().find(|k| k.name == name).map(|k| k.path.at());
+        assert_eq!([at("wifi"), at("lte")], [Some(ms(500)), Some(ms(0))]);
     }
 
     #[test]
@@ -128,7 +204,8 @@ mod tests {
     #[test]
     fn what_has_shown_nothing_is_not_known() {
         let mut known = KnownPaths::default();
-        known.note(&Subflow::unused_for_test("wifi"));
+        let window_only = begun_at(&KnownPaths::default(), "wifi", 0, 50);
+        known.note(&window_only);
         known.note(&used("wifi", None, Role::Express));
         assert!(known.0.is_empty());
     }

@@ -83,7 +83,7 @@ fn of_setting(setting: &Setting) -> Vec<Subject> {
             // Smooth settings have even numbers.
             let turn = setting.number as usize / 2 + all.len();
             let case = Case {
-                devices: 2 + (turn % 2) as u8,
+                devices: 2 + ((turn + turn / SurveyStart::ALL.len()) % 2) as u8,
                 start: SurveyStart::ALL[turn % SurveyStart::ALL.len()],
                 direction,
                 transfer: Size(bytes),

@@ -20,8 +20,8 @@ pub enum SurveyStart {
     Cold,
     /// The session has carried 1 MiB and was idle for 5 s.
     Kept,
-    /// The same, but its connections are new: what is known of the paths is remembered. TCP, which
-    /// knows nothing then, has an open connection that has carried nothing.
+    /// The same, but its connections are new: what is known of the paths is remembered. Plain TCP
+    /// has a connection that has carried nothing.
     Remembered,
 }
 

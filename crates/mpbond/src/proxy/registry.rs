@@ -17,7 +17,7 @@ pub(super) const MAX_SESSIONS: usize = 16_384;
 /// Workers and devices of sessions. One that has ended counts as long as it delivers bytes.
 #[derive(Default)]
 pub(super) struct Registry {
-    // Locked when subflows join and sessions end, never while bytes move.
+    // Locked when subflows join or end and sessions end, never while bytes move.
     tables: Mutex<Tables>,
 }
 
@@ -123,7 +123,7 @@ impl Registry {
     /// forgotten with the last session: one whose device was switched off lasts a minute.
     pub(super) fn know_paths(&self, device: &DeviceId, known: KnownPaths) {
         if let Some(own) = self.lock().devices.get_mut(device) {
-            own.known = known;
+            own.known.add(known);
         }
     }
 
@@ -144,6 +144,10 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use mpbond_session::{PathInfo, Session, SessionConfig, SubflowSetup};
+    use mpbond_units::{BitRate, Timestamp};
     use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
@@ -180,6 +184,38 @@ mod tests {
         let _gives_way = registry.close(session(all));
         assert_eq!(registry.find(session(all), &newcomer), None, "it has ended");
         assert!(registry.insert(session(all + 1), 0, newcomer).is_err());
+    }
+
+    /// What a session knows of its only path.
+    fn known_of_one_path() -> KnownPaths {
+        let now = Timestamp::from_millis(0);
+        let mut session = Session::client(SessionConfig::default(), [1; 32]);
+        let id = session.add_subflow(now, SubflowSetup::default());
+        for arrived in 1..3 {
+            let path = PathInfo {
+                cwnd_bytes: 14_600,
+                srtt: Duration::from_millis(50),
+                min_rtt: Duration::from_millis(50),
+                bytes_arrived: arrived,
+                delivery_rate: BitRate::from_mbps(8.0),
+                ..PathInfo::default()
+            };
+            session.handle_path(now, id, path);
+        }
+        session.known_paths()
+    }
+
+    #[test]
+    fn paths_are_known_as_long_as_the_device_has_a_session() {
+        let registry = Registry::default();
+        registry.insert(session(1), 0, device(0)).unwrap();
+        registry.insert(session(2), 0, device(1)).unwrap();
+        registry.know_paths(&device(0), known_of_one_path());
+        registry.know_paths(&device(7), known_of_one_path());
+        let known = |n| registry.known_paths(&device(n)).len();
+        assert_eq!([known(0), known(1), known(7)], [1, 0, 0]);
+        registry.remove(session(1));
+        assert_eq!(known(0), 0);
     }
 
     #[test]

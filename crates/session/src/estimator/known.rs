@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use super::Estimator;
-use super::average::Average;
+use mpbond_units::Timestamp;
 
-/// A round trip of a new connection that is less than one half or more than ten times the one before
-/// is that of another network (draft-ietf-tsvwg-careful-resume, section 3.2).
+use super::average::Average;
+use super::{Estimator, FORGET_AFTER};
+
+/// A round trip of a new connection that is less than one half or more than ten times the one
+/// before is that of another network (draft-ietf-tsvwg-careful-resume, section 3.2).
 const LESS: u32 = 2;
 const MORE: u32 = 10;
 
-/// Rates and round-trip times of the hops of a path. They are as old as their instants say, and not
-/// used for longer than those of a connection that lasts.
+/// Rates of the hops of a path, and the least round-trip time of the near one. They are as old as
+/// their instants say, and not used for longer than those of a connection that lasts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Knowledge {
     near: Average,
@@ -19,12 +21,20 @@ pub(crate) struct Knowledge {
     near_rtt: Duration,
     far: Option<Average>,
     pace: Option<Average>,
-    far_rtt: Option<Duration>,
+}
+
+impl Knowledge {
+    /// When it was measured last.
+    pub(crate) fn at(&self) -> Timestamp {
+        let all = [Some(self.near), self.far, self.pace];
+        let instants = all.into_iter().flatten().map(|average| average.at);
+        instants.max().unwrap_or_default()
+    }
 }
 
 impl Estimator {
-    /// What is known of the path, if it has shown a rate. Where the peer's helpers are known by
-    /// reports alone, as published, nothing is.
+    /// What is known of the path, if it has shown a rate. Where helpers are known by their reports
+    /// alone, as published, nothing is known of paths through them.
     pub(crate) fn knowledge(&self) -> Option<Knowledge> {
         let near = self.near.filter(|_| self.path.min_rtt > Duration::ZERO)?;
         let shown = self.near_measured || self.far.is_some() || self.pace.is_some();
@@ -34,11 +44,11 @@ impl Estimator {
             near_rtt: self.path.min_rtt,
             far: self.far,
             pace: self.pace,
-            far_rtt: self.far_rtt,
         })
     }
 
-    /// Begins with what a connection over the same path has shown.
+    /// Begins with what a connection over the same path has shown, once its first round trip is
+    /// known.
     pub(crate) fn remember(&mut self, known: Knowledge) {
         if !self.by_reports {
             self.remembered = Some(known);
@@ -47,17 +57,19 @@ impl Estimator {
 
     /// The kernel has measured the first round trip: that of the path as it was, or of another
     /// network.
-    pub(super) fn recall(&mut self, rtt: Duration) {
+    pub(super) fn recall(&mut self, now: Timestamp, rtt: Duration) {
         let Some(known) = self.remembered.take() else {
             return;
         };
         if rtt < known.near_rtt / LESS || rtt > known.near_rtt * MORE {
             return;
         }
-        self.near = Some(known.near);
-        self.near_measured = known.near_measured;
-        self.far = self.far.or(known.far);
-        self.pace = self.pace.or(known.pace);
-        self.far_rtt = self.far_rtt.or(known.far_rtt);
+        let is_new = |average: &Average| now.since(average.at) < FORGET_AFTER;
+        if is_new(&known.near) {
+            self.near = Some(known.near);
+            self.near_measured = known.near_measured;
+        }
+        self.far = self.far.or(known.far.filter(is_new));
+        self.pace = self.pace.or(known.pace.filter(is_new));
     }
 }

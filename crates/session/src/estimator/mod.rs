@@ -229,7 +229,7 @@ impl Estimator {
                 .push_back((now, info.bytes_arrived.max(before)));
         }
         if !info.srtt.is_zero() {
-            self.recall(info.srtt);
+            self.recall(now, info.srtt);
         }
         // CWND / RTT, as published, says what an unlimited flow gets; the kernel's own rate
         // sample says it better where the flow was limited by the path.

@@ -13,8 +13,8 @@ use super::takers::Takers;
 use crate::copies::Cause;
 use crate::subflow::{LastFrame, Subflow};
 
-/// Maximum bytes of the copies in each transfer, and as many again for each helper that has shown no
-/// rate: more than such a path is given at first.
+/// Maximum bytes of the copies in each transfer, and as many again for each subflow through a
+/// helper that has shown no rate and owes something: more than such a path is given at first.
 const MAX_BYTES: u64 = 32 << 10;
 
 /// Least bytes of a hedge: a segment, about.
@@ -34,7 +34,8 @@ impl Reinjection {
         if !self.config.hedge {
             return;
         }
-        let unproven = work.subflows.iter().filter(|s| s.is_unproven(now)).count() as u64;
+        let is_unproven = |s: &&Subflow| s.works() && s.is_unproven(now) && !s.sent.is_empty();
+        let unproven = work.subflows.iter().filter(is_unproven).count() as u64;
         let budget = (MAX_BYTES * (1 + unproven)).saturating_sub(self.hedged);
         if budget < LEAST_BYTES {
             return;
@@ -101,12 +102,15 @@ mod tests {
         hedged_with(Subflows::new(), measured, at, bytes, sent)
     }
 
-    /// The same beside helpers that have shown no rate.
-    fn hedged_beside(unproven: u32) -> u64 {
+    /// The same beside helpers that have shown no rate, of which so many owe something.
+    fn hedged_beside(unproven: u32, owing: u32) -> u64 {
         let mut subflows = Subflows::new();
         for id in 0..unproven {
             let mut s = Subflow::for_test(10 + id, Some(id), Role::Regular);
             s.tx.room = 0;
+            if id < owing {
+                s.give(ms(0), 0, 900_000..901_000);
+            }
             subflows.add(s);
         }
         hedged_with(subflows, true, 0, 200_000, 250_000)
@@ -165,11 +169,11 @@ mod tests {
         assert_eq!(hedged(true, 160, 200_000), 0);
     }
 
-    /// Copies of the last bytes of a subflow through a helper, and of those of another one.
     #[test]
-    fn helpers_that_have_shown_no_rate_may_be_copied_as_well() {
-        for (unproven, most) in [(0, MAX_BYTES), (1, 2 * MAX_BYTES), (2, 3 * MAX_BYTES)] {
-            assert_eq!(hedged_beside(unproven), most, "{unproven} of them");
+    fn there_are_more_copies_where_helpers_of_unknown_rate_owe_something() {
+        for (unproven, owing, most) in [(0, 0, 1), (2, 0, 1), (2, 1, 2), (2, 2, 3)] {
+            let copied = hedged_beside(unproven, owing);
+            assert_eq!(copied, most * MAX_BYTES, "{owing} of {unproven}");
         }
     }
 

@@ -30,7 +30,7 @@ impl Session {
 
     fn add(&mut self, mut subflow: Subflow) {
         if self.config.uses(Mechanism::KnownPaths) {
-            self.known.tell(&mut subflow);
+            self.known_paths().tell(&mut subflow);
         }
         if !subflow.is_express() {
             self.resume.has_path();

@@ -153,6 +153,14 @@ impl AckIntervals {
 }
 
 #[cfg(test)]
+impl Health {
+    /// The subflow has failed potentially.
+    pub(crate) fn fail_for_test(&mut self) {
+        self.failed_since = Some(Timestamp::default());
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

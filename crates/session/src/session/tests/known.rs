@@ -46,18 +46,19 @@ fn a_path_is_known_when_its_connection_is_lost() {
 #[test]
 fn another_session_knows_the_paths() {
     let helper = [hop(5.0, 2), hop(10.0, 25)];
-    let known = |known: KnownPaths| {
+    let known = |after: u64, known: KnownPaths| {
         let mut p = Pair::new(SessionConfig::default());
         p.join_on(1, Role::Regular, &[hop(8.0, 25)]);
-        p.run(at(500), |_| false);
+        p.run(at(after), |_| false);
         p.server().remember(known);
         let id = p.join_on(2, Role::Regular, &helper);
-        p.run(at(1_000), |_| false);
+        p.run(at(after + 500), |_| false);
         let before = known_to_server(&mut p, id);
         download(&mut p, 2 << 20, 10_000);
         (before, Session::known_paths(p.server()))
     };
-    let (none, shown) = known(KnownPaths::default());
+    let (none, shown) = known(500, KnownPaths::default());
     assert_eq!(none, None);
-    assert!(known(shown).0.is_some());
+    assert!(known(30_000, shown.clone()).0.is_some());
+    assert_eq!(known(70_000, shown).0, None, "too old");
 }
