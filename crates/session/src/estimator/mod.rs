@@ -186,6 +186,40 @@ impl Estimator {
         }
     }
 
+    /// What is known of the path, if it has shown a rate. Where helpers are known by their reports
+    /// alone, as published, nothing is known of paths through them.
+    pub(crate) fn knowledge(&self) -> Option<Knowledge> {
+        let near = self.near.filter(|_| self.path.min_rtt > Duration::ZERO)?;
+        let shown = self.near_measured || self.far.is_some() || self.pace.is_some();
+        (shown && !self.by_reports).then_some(Knowledge {
+            near,
+            near_measured: self.near_measured,
+            near_rtt: self.path.min_rtt,
+            far: self.far,
+            pace: self.pace,
+        })
+    }
+
+    /// Begins with what a connection over the same path has shown, once its first round trip is
+    /// known.
+    pub(crate) fn remember(&mut self, known: Knowledge) {
+        self.remembered = Some(known).filter(|_| !self.by_reports);
+    }
+
+    /// The kernel has measured the first round trip.
+    fn recall(&mut self, now: Timestamp, rtt: Duration) {
+        let Some(known) = self.remembered.take().filter(|known| known.fits(rtt)) else {
+            return;
+        };
+        let is_new = |average: &Average| now.since(average.at) < FORGET_AFTER;
+        if is_new(&known.near) {
+            self.near = Some(known.near);
+            self.near_measured = known.near_measured;
+        }
+        self.far = self.far.or(known.far.filter(is_new));
+        self.pace = self.pace.or(known.pace.filter(is_new));
+    }
+
     pub(crate) fn path(&self) -> &PathInfo {
         &self.path
     }

@@ -228,8 +228,8 @@ fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
     assert!(!e.unproven_is_full(ms(80), 99_000, 14_000));
 }
 
-/// Through a helper whose far hop passes on a number of bytes in a millisecond, with a round trip of
-/// 14 ms. It holds 20 kB: fewer than count as a backlog of a fast hop.
+/// Through a helper whose far hop passes on a number of bytes in a millisecond, with a round trip
+/// of 14 ms. It holds 20 kB: fewer than count as a backlog of a fast hop.
 #[test]
 fn a_slow_far_hop_shows_its_rate_before_much_waits() {
     for (rate, is_shown) in [(125, true), (400, true), (600, false)] {

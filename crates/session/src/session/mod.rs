@@ -261,8 +261,8 @@ impl Session {
         }
     }
 
-    /// What an earlier session of the same peers has shown of its paths: subflows that join from now
-    /// on begin with it. Both sessions are told the time by the same clock.
+    /// What an earlier session of the same peers has shown of its paths: subflows that join from
+    /// now on begin with it. Both sessions are told the time by the same clock.
     pub fn remember(&mut self, known: KnownPaths) {
         self.known = known;
     }
