@@ -27,7 +27,8 @@ const ANSWER: Duration = Duration::from_millis(100);
 /// have to wake. WiFi that saves power takes 0.3 s for it, and as long for its next beacon.
 const WAKES: Duration = Duration::from_millis(600);
 
-/// Longest time between two records that counts: a slow pipe takes that long for one of 16 KiB.
+/// Longest time between two records that counts: a slow pipe takes that long for one of 16 KiB. As
+/// long without bytes that move is a pause of the applications.
 const MOST_GAP: Duration = Duration::from_secs(2);
 
 /// Pauses after which a pipe that was too slow is tried again.
@@ -76,6 +77,10 @@ pub(super) struct Known {
     expects: bool,
     /// When they began to move after a pause.
     expected: Timestamp,
+    /// Nothing has come since then.
+    rested: bool,
+    /// When bytes last moved, in either direction.
+    moved_at: Timestamp,
     /// Longest recent time between two records while it carried bytes.
     gap: Duration,
     patience: Duration,
@@ -103,6 +108,8 @@ impl Known {
             asked: None,
             expects: false,
             expected: Timestamp::ZERO,
+            rested: false,
+            moved_at: Timestamp::ZERO,
             gap: Duration::ZERO,
             patience: Duration::ZERO,
             slow: None,
@@ -153,16 +160,23 @@ impl Known {
             self.octets = facts.octets;
             self.heard = now;
         }
-        // Pauses of applications are no gaps.
-        if self.has_moved() && (!self.expects || now.since(before) >= MOST_GAP) {
-            self.expected = now;
+        // Pauses of applications are no gaps; a silence while they send is one.
+        if self.has_moved() {
+            if !self.expects || now.since(self.moved_at) >= MOST_GAP {
+                self.expected = now;
+                self.rested = true;
+            }
+            self.moved_at = now;
+        }
+        if self.moved[0] > 0 || self.heard > self.expected {
+            self.rested = false;
         }
         if self.expects && self.heard > before {
             let since = before.max(self.expected);
             self.gap = self.heard.since(since).max(self.gap * 9 / 10);
         }
-        let rested = self.expects && self.heard <= self.expected;
-        let wakes = if rested { WAKES } else { Duration::ZERO };
+        let wakes = self.expects && self.rested;
+        let wakes = if wakes { WAKES } else { Duration::ZERO };
         let pause = wakes.max(facts.pause);
         self.patience = ANSWER + 2 * facts.rtt + pause + self.gap.min(MOST_GAP);
         if self.asked.is_some_and(|asked| self.record > asked) {

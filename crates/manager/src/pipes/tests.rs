@@ -331,6 +331,45 @@ fn a_radio_may_wake_before_the_first_bytes_come() {
     assert_eq!((world.used(), world.chosen.len()), (FIRST, 0));
 }
 
+/// No radio has to wake: the first bytes after the pause have come.
+#[test]
+fn a_silence_right_after_the_first_bytes_is_that_of_a_pipe_in_use() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.run(seconds(5));
+    world.source = BitRate::ZERO;
+    world.run(seconds(10));
+    world.source = mbps(2.0);
+    world.run(PIPES_EVERY);
+    world.pipes[0].works = false;
+    let before = world.ms();
+    world.run(seconds(3));
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::Failed(FIRST)));
+    assert!((at - before) <= 1_000, "{}", at - before);
+}
+
+/// For more than the longest pause that counts, since the other one is silent, too.
+#[test]
+fn a_silent_one_that_bytes_are_sent_on_is_left_when_another_one_answers() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.run(seconds(5));
+    let sends = |world: &mut World, looks: u32| {
+        for _ in 0..looks {
+            world.pipes[0].sent += 100;
+            world.run(PIPES_EVERY);
+        }
+    };
+    (world.pipes[0].works, world.pipes[1].works) = (false, false);
+    sends(&mut world, 30);
+    assert_eq!(world.chosen, []);
+    let before = world.ms();
+    world.pipes[1].works = true;
+    sends(&mut world, 10);
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::Failed(FIRST)));
+    assert!((at - before) <= 200, "{}", at - before);
+}
+
 /// What it brought before is acknowledged on the other one.
 #[test]
 fn a_late_acknowledgement_is_no_answer() {
