@@ -148,7 +148,7 @@ const UNSAFE: [(&str, &str); 21] = [
     ("crates/intercept/src/rules/tun.rs", "a TUN interface"),
     (
         "crates/bluetooth/src/sys/rfcomm.rs",
-        "addresses of RFCOMM, BT_SECURITY",
+        "addresses of RFCOMM, BT_SECURITY, RFCOMM_CONNINFO",
     ),
     ("crates/bluetooth/src/sys/hci.rs", "adapters of Bluetooth"),
     ("crates/bluetooth/src/sys/rssi.rs", "a command of the HCI"),
