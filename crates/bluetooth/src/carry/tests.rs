@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -50,9 +51,18 @@ fn bytes_that_move_are_noted() {
     let thread = thread::spawn(move || {
         carry_with(&first.into(), &second.into(), &of_thread, LINGER).unwrap();
     });
+    let (noted, all) = channel();
+    thread::spawn(move || {
+        loop {
+            activity.wait();
+            if noted.send(()).is_err() {
+                break;
+            }
+        }
+    });
     for _ in 0..2 {
         near.write_all(&[1]).unwrap();
-        activity.wait();
+        all.recv_timeout(WITHIN).unwrap();
         far.read_exact(&mut [0]).unwrap();
     }
     drop(near);
