@@ -34,8 +34,9 @@ const DIAL_LIMIT: Duration = Duration::from_secs(20);
 /// On the primary's device: the primary has `address = "unix:PATH"` for the pipe to this helper,
 /// and `mpbond bluetooth listen` runs on the helper's device.
 ///
-/// With --link, the primary is told the strength of the signal while bytes move. A helper with
-/// `pipes = "best"` is then left for another pipe before the signal is lost.
+/// With --link, the primary is told the strength of the pipe's signal while bytes move. With
+/// `pipes = "best"` in the helper's section, the primary leaves this pipe for another one before the
+/// signal is lost.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,10 +50,10 @@ pub(crate) struct ConnectArgs {
     /// Unix socket to listen at; it is made, for this user alone.
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// Name of the pipe at the primary, which is told the strength of its signal.
+    /// Name of this pipe in primary.toml; has an effect with `pipes = "best"` or `"app"` only.
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
-    /// Socket of the primary's API.
+    /// Socket of the primary's API; the default is that of the service mpbond-primary.
     #[arg(
         long,
         value_name = "PATH",
