@@ -16,7 +16,7 @@ use crate::reason::reason;
 use crate::repeats::Repeats;
 use crate::sys::hci::adapters;
 use crate::sys::rfcomm;
-use crate::sys::rssi::Commands;
+use crate::sys::rssi::rssi;
 pub(crate) use api::LinkOfPrimary;
 
 /// Interval of samples, for which the primary's filter is made (Wear OS paper, Table 3).
@@ -58,9 +58,8 @@ impl Signal {
     /// # Errors
     /// When the thread cannot be made.
     pub fn tell(self, to: LinkOfPrimary, activity: Activity) -> io::Result<()> {
-        let mut commands = None;
         let tell = move || {
-            let dbm = self.link()?.and_then(|link| sample(&mut commands, link));
+            let dbm = self.link()?.and_then(sample);
             Some(dbm.and_then(|dbm| to.tell(dbm)))
         };
         let thread = thread::Builder::new();
@@ -87,22 +86,17 @@ fn link_of(socket: &Socket) -> io::Result<Link> {
     let handle = rfcomm::handle(socket)?;
     let local = rfcomm::device(&socket.local_addr()?);
     let adapter = adapters()?.into_iter().find(|a| Some(a.address) == local);
-    let adapter = adapter.ok_or(io::ErrorKind::NotFound)?.number;
+    let none = || io::Error::other("no adapter has the address of the connection's own end");
+    let adapter = adapter.ok_or_else(none)?.number;
     Ok(Link { adapter, handle })
 }
 
-/// Strength of a link's signal in dBm. `commands` is the socket for it, which is kept.
-fn sample(commands: &mut Option<(u16, Commands)>, link: Link) -> Result<i16, String> {
-    let opened = match commands.take_if(|(adapter, _)| *adapter == link.adapter) {
-        Some((_, opened)) => Ok(opened),
-        None => Commands::of(link.adapter),
-    };
-    let asked = opened.and_then(|opened| Ok((opened.rssi(link.handle)?, opened)));
-    let (rssi, opened) = asked.map_err(|e| {
+/// Strength of a link's signal in dBm.
+fn sample(link: Link) -> Result<i16, String> {
+    let rssi = rssi(link.adapter, link.handle).map_err(|e| {
         let (why, number) = (reason(&e), link.adapter);
         format!("the strength of the signal is not told: hci{number}: {why}")
     })?;
-    *commands = Some((link.adapter, opened));
     Ok(strength::dbm(rssi))
 }
 

@@ -24,6 +24,8 @@ const READ_RSSI: [u8; 2] = [0x05, 0x14];
 const MAX_EVENT: usize = 258;
 /// Time for an answer.
 const WITHIN: Duration = Duration::from_secs(1);
+/// Least time-out of a socket: `struct timeval` has microseconds, and 0 is none.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// `struct sockaddr_hci`.
 #[repr(C)]
@@ -41,73 +43,89 @@ struct HciFilter {
     opcode: u16,
 }
 
-/// Commands to an adapter. The kernel lets any user read the strength of a signal.
-#[derive(Debug)]
-pub(crate) struct Commands(Socket);
-
-impl Commands {
-    /// Commands to the adapter with this number.
-    ///
-    /// # Errors
-    /// When there is no such adapter.
-    pub fn of(adapter: u16) -> io::Result<Self> {
-        let domain = Domain::from(libc::AF_BLUETOOTH);
-        let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(BTPROTO_HCI)))?;
-        socket.set_read_timeout(Some(WITHIN))?;
-        let filter = HciFilter {
-            types: 1 << EVENT,
-            events: [1 << COMMAND_COMPLETE, 0],
-            opcode: u16::from_le_bytes(READ_RSSI).to_le(),
-        };
-        // SAFETY: the option's value is a structure of this size, which outlives the call.
-        let set = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                SOL_HCI,
-                HCI_FILTER,
-                (&raw const filter).cast(),
-                size_of::<HciFilter>() as libc::socklen_t,
-            )
-        };
-        if set != 0 {
-            return Err(io::Error::last_os_error());
+/// The controller's figure for the signal of a connection, by a socket that is open for this alone:
+/// no earlier answer, for this or another program, waits in it.
+///
+/// # Errors
+/// When the connection or the adapter is gone, when the kernel does not admit the command, or when
+/// the controller does not answer within 1 s.
+pub(crate) fn rssi(adapter: u16, handle: u16) -> io::Result<i8> {
+    let answer = open(adapter).and_then(|socket| ask(&socket, handle, WITHIN));
+    answer.map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let text = "the kernel does not admit Read RSSI from this process";
+            io::Error::new(e.kind(), text)
         }
-        // SAFETY: the storage is larger than this structure, which begins with its family; the
-        // length is that of the structure.
-        let ((), address) = unsafe {
-            SockAddr::try_init(|storage, length| {
-                storage.cast::<SockaddrHci>().write(SockaddrHci {
-                    family: libc::AF_BLUETOOTH as libc::sa_family_t,
-                    device: adapter,
-                    channel: 0,
-                });
-                *length = size_of::<SockaddrHci>() as libc::socklen_t;
-                Ok(())
-            })
-        }?;
-        socket.bind(&address)?;
-        Ok(Self(socket))
-    }
+        _ => e,
+    })
+}
 
-    /// The controller's figure for the signal of a connection.
-    ///
-    /// # Errors
-    /// When the connection is gone, or the adapter does not answer within 1 s.
-    pub fn rssi(&self, handle: u16) -> io::Result<i8> {
-        let deadline = Instant::now() + WITHIN;
-        let [low, high] = handle.to_le_bytes();
-        let [command_low, command_high] = READ_RSSI;
-        self.0
-            .send(&[COMMAND, command_low, command_high, 2, low, high])?;
-        while Instant::now() < deadline {
-            let mut event = [0; MAX_EVENT];
-            let octets = (&self.0).read(&mut event)?;
-            if let Some(answer) = answer(event.get(..octets).unwrap_or_default(), handle) {
-                return answer;
-            }
+/// Sends the command, and waits for its answer.
+fn ask(socket: &Socket, handle: u16, within: Duration) -> io::Result<i8> {
+    let deadline = Instant::now() + within;
+    let [low, high] = handle.to_le_bytes();
+    let [command_low, command_high] = READ_RSSI;
+    socket.send(&[COMMAND, command_low, command_high, 2, low, high])?;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left < LEAST_TIMEOUT {
+            return Err(unanswered());
         }
-        Err(io::ErrorKind::TimedOut.into())
+        socket.set_read_timeout(Some(left))?;
+        let mut event = [0; MAX_EVENT];
+        let mut reader = socket;
+        let octets = reader.read(&mut event).map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => unanswered(),
+            _ => e,
+        })?;
+        if let Some(answer) = answer(event.get(..octets).unwrap_or_default(), handle) {
+            return answer;
+        }
     }
+}
+
+fn unanswered() -> io::Error {
+    let text = "the controller does not answer Read RSSI";
+    io::Error::new(io::ErrorKind::TimedOut, text)
+}
+
+/// A socket for Read RSSI to the adapter with this number.
+fn open(adapter: u16) -> io::Result<Socket> {
+    let domain = Domain::from(libc::AF_BLUETOOTH);
+    let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(BTPROTO_HCI)))?;
+    let filter = HciFilter {
+        types: 1 << EVENT,
+        events: [1 << COMMAND_COMPLETE, 0],
+        opcode: u16::from_le_bytes(READ_RSSI).to_le(),
+    };
+    // SAFETY: the option's value is a structure of this size, which outlives the call.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            SOL_HCI,
+            HCI_FILTER,
+            (&raw const filter).cast(),
+            size_of::<HciFilter>() as libc::socklen_t,
+        )
+    };
+    if set != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the storage is larger than this structure, which begins with its family; the
+    // length is that of the structure.
+    let ((), address) = unsafe {
+        SockAddr::try_init(|storage, length| {
+            storage.cast::<SockaddrHci>().write(SockaddrHci {
+                family: libc::AF_BLUETOOTH as libc::sa_family_t,
+                device: adapter,
+                channel: 0,
+            });
+            *length = size_of::<SockaddrHci>() as libc::socklen_t;
+            Ok(())
+        })
+    }?;
+    socket.bind(&address)?;
+    Ok(socket)
 }
 
 /// The figure, if an event is the answer about this connection; other programs may ask, too.
@@ -127,13 +145,22 @@ fn answer(event: &[u8], handle: u16) -> Option<io::Result<i8>> {
     }
     Some(match status {
         0 => Ok(i8::from_le_bytes([*rssi])),
-        _ => Err(io::ErrorKind::NotConnected.into()),
+        // By volume 1, part F; 0x02 is a connection that is gone.
+        _ => Err(io::Error::new(
+            io::ErrorKind::NotConnected,
+            format!("the controller refuses Read RSSI: status {status:#04x}"),
+        )),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::thread;
+
     use super::*;
+
+    const ANSWER: [u8; 10] = [4, 0x0e, 7, 1, 0x05, 0x14, 0, 0x2a, 0, 0xf4];
 
     #[test]
     fn structures_have_the_layout_of_the_kernel() {
@@ -142,18 +169,59 @@ mod tests {
 
     #[test]
     fn an_answer_is_that_about_the_connection() {
-        let event = [4, 0x0e, 7, 1, 0x05, 0x14, 0, 0x2a, 0, 0xf4];
+        let event = ANSWER;
         assert_eq!(answer(&event, 42).unwrap().unwrap(), -12);
         assert!(answer(&event, 43).is_none(), "another one's");
         let mut gone = event;
         gone[6] = 2;
         let error = answer(&gone, 42).unwrap().unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::NotConnected);
+        assert!(error.to_string().ends_with("status 0x02"), "{error}");
         let mut other = event;
         other[4] = 6;
         assert!(answer(&other, 42).is_none(), "of another command");
         for length in 0..event.len() {
             assert!(answer(&event[..length], 42).is_none(), "{length}");
+        }
+    }
+
+    #[test]
+    fn answers_about_other_connections_are_read_past() {
+        let (controller, socket) = UnixDatagram::pair().unwrap();
+        let socket = socket.into();
+        let mut other = ANSWER;
+        (other[7], other[9]) = (43, 0);
+        controller.send(&other).unwrap();
+        controller.send(&ANSWER).unwrap();
+        assert_eq!(ask(&socket, 42, WITHIN).unwrap(), -12);
+        let mut command = [0; 8];
+        let octets = controller.recv(&mut command).unwrap();
+        assert_eq!(command[..octets], [1, 0x05, 0x14, 2, 42, 0]);
+    }
+
+    /// Also while those to other programs come.
+    #[test]
+    fn the_time_for_an_answer_is_limited() {
+        let within = Duration::from_millis(400);
+        for others in [0, 15] {
+            let (controller, socket) = UnixDatagram::pair().unwrap();
+            let controller = thread::spawn(move || {
+                for _ in 0..others {
+                    let mut other = ANSWER;
+                    other[7] = 43;
+                    controller.send(&other).unwrap_or_default();
+                    thread::sleep(within / 20);
+                }
+                controller
+            });
+            let start = Instant::now();
+            let error = ask(&socket.into(), 42, within).unwrap_err();
+            let took = start.elapsed();
+            assert_eq!(
+                error.to_string(),
+                "the controller does not answer Read RSSI"
+            );
+            assert!(took < within * 3 / 2, "{took:?}, {others} others");
+            controller.join().unwrap();
         }
     }
 }
