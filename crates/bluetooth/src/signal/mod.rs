@@ -18,6 +18,7 @@ use crate::sys::hci::adapters;
 use crate::sys::rfcomm;
 use crate::sys::rssi::rssi;
 pub(crate) use api::LinkOfPrimary;
+use strength::Answers;
 
 /// Interval of samples, for which the primary's filter is made (Wear OS paper, Table 3).
 const EVERY: Duration = Duration::from_millis(200);
@@ -58,8 +59,10 @@ impl Signal {
     /// # Errors
     /// When the thread cannot be made.
     pub fn tell(self, to: LinkOfPrimary, activity: Activity) -> io::Result<()> {
+        let mut answers = None;
         let tell = move || {
-            let dbm = self.link()?.and_then(sample);
+            let sampled = self.link()?.and_then(|link| sample(&mut answers, link));
+            let dbm = sampled.transpose()?;
             Some(dbm.and_then(|dbm| to.tell(dbm)))
         };
         let thread = thread::Builder::new();
@@ -91,13 +94,16 @@ fn link_of(socket: &Socket) -> io::Result<Link> {
     Ok(Link { adapter, handle })
 }
 
-/// Strength of a link's signal in dBm.
-fn sample(link: Link) -> Result<i16, String> {
+/// Strength of a link's signal in dBm, if it is known. `answers` has the adapter, and the meaning of
+/// its answers.
+fn sample(answers: &mut Option<(u16, Answers)>, link: Link) -> Result<Option<i16>, String> {
     let rssi = rssi(link.adapter, link.handle).map_err(|e| {
         let (why, number) = (reason(&e), link.adapter);
         format!("the strength of the signal is not told: hci{number}: {why}")
     })?;
-    Ok(strength::dbm(rssi))
+    let kept = answers.filter(|(adapter, _)| *adapter == link.adapter);
+    let (_, meaning) = answers.insert(kept.unwrap_or((link.adapter, Answers::default())));
+    Ok(meaning.dbm(rssi))
 }
 
 fn logged(log: &mut Repeats, told: Result<(), String>) {
