@@ -35,8 +35,8 @@ const DIAL_LIMIT: Duration = Duration::from_secs(20);
 /// and `mpbond bluetooth listen` runs on the helper's device.
 ///
 /// With --link, the primary is told the strength of the pipe's signal while bytes move. With
-/// `pipes = "best"` in the helper's section, the primary leaves this pipe for another one before the
-/// signal is lost.
+/// `pipes = "best"` in the helper's section, the primary leaves this pipe for another one before
+/// the signal is lost.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -94,8 +94,8 @@ fn link_of(socket: &Socket) -> io::Result<Link> {
     Ok(Link { adapter, handle })
 }
 
-/// Strength of a link's signal in dBm, if it is known. `answers` has the adapter, and the meaning of
-/// its answers.
+/// Strength of a link's signal in dBm, if it is known. `answers` has the adapter, and the meaning
+/// of its answers.
 fn sample(answers: &mut Option<(u16, Answers)>, link: Link) -> Result<Option<i16>, String> {
     let rssi = rssi(link.adapter, link.handle).map_err(|e| {
         let (why, number) = (reason(&e), link.adapter);
