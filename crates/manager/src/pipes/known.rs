@@ -28,7 +28,7 @@ const ANSWER: Duration = Duration::from_millis(100);
 const WAKES: Duration = Duration::from_millis(600);
 
 /// Longest time between two records that counts: a slow pipe takes that long for one of 16 KiB. As
-/// long without bytes that move is a pause of the applications.
+/// long without one, and without bytes that move, is a pause of the applications.
 const MOST_GAP: Duration = Duration::from_secs(2);
 
 /// Pauses after which a pipe that was too slow is tried again.
@@ -162,7 +162,7 @@ impl Known {
         }
         // Pauses of applications are no gaps; a silence while they send is one.
         if self.has_moved() {
-            if !self.expects || now.since(self.moved_at) >= MOST_GAP {
+            if !self.expects || now.since(before.max(self.moved_at)) >= MOST_GAP {
                 self.expected = now;
                 self.rested = true;
             }
