@@ -257,7 +257,7 @@ fn udp(own: &str, to: &str, side: Side) -> Udp {
         side,
         mtu: DATAGRAM,
         // As that of frames with the default limit of receive buffers.
-        window_bytes: 106 << 10,
+        window_bytes: 104 << 10,
     };
     Udp {
         socket,

@@ -48,9 +48,14 @@ impl Looks {
     }
 
     /// After a look that found this many frames: the instant of the next one, or `None` where every
-    /// arrival is an event.
-    pub(super) fn after(&mut self, now: Timestamp, frames: u64) -> Option<Timestamp> {
+    /// arrival is an event. An end that waits for acknowledgements or room (`sends`) has no
+    /// intervals: its rate would be a window for each.
+    pub(super) fn after(&mut self, now: Timestamp, frames: u64, sends: bool) -> Option<Timestamp> {
         match self.due {
+            _ if sends => {
+                self.due = None;
+                self.needed = self.needed.max(CLOSE_LOOKS);
+            }
             Some(due) => {
                 self.frames += frames;
                 // Earlier looks are calls of the application.
@@ -102,11 +107,11 @@ mod tests {
 
     /// In an interval that begins at 400 us.
     fn busy() -> Looks {
-        let mut looks = Looks::new(106 << 10);
+        let mut looks = Looks::new(104 << 10);
         for n in 0..4 {
-            assert_eq!(looks.after(us(n * 100), 1), None, "{n}");
+            assert_eq!(looks.after(us(n * 100), 1, false), None, "{n}");
         }
-        assert_eq!(looks.after(us(400), 1), Some(us(1_400)));
+        assert_eq!(looks.after(us(400), 1, false), Some(us(1_400)));
         looks
     }
 
@@ -114,23 +119,23 @@ mod tests {
     fn intervals_begin_with_close_looks_and_end_with_a_quiet_one() {
         let mut looks = busy();
         // A call of the application in between moves nothing.
-        assert_eq!(looks.after(us(900), 5), Some(us(1_400)));
-        assert_eq!(looks.after(us(1_400), 0), Some(us(2_400)));
-        assert_eq!(looks.after(us(2_450), 1), None);
+        assert_eq!(looks.after(us(900), 5, false), Some(us(1_400)));
+        assert_eq!(looks.after(us(1_400), 0, false), Some(us(2_400)));
+        assert_eq!(looks.after(us(2_450), 1, false), None);
         for n in 0..3 {
-            assert_eq!(looks.after(us(2_500 + n), 1), None, "{n}");
+            assert_eq!(looks.after(us(2_500 + n), 1, false), None, "{n}");
         }
-        assert_eq!(looks.after(us(2_600), 1), Some(us(3_600)));
+        assert_eq!(looks.after(us(2_600), 1, false), Some(us(3_600)));
     }
 
     #[test]
     fn an_exchange_of_messages_has_no_intervals() {
-        let mut looks = Looks::new(106 << 10);
+        let mut looks = Looks::new(104 << 10);
         for n in 0..100 {
             // Three frames of an answer, looks without frames, and a pause.
             for at in [0, 50, 100, 150, 160] {
                 let frames = u64::from(at < 150);
-                assert_eq!(looks.after(us(n * 1_200 + at), frames), None, "{n}");
+                assert_eq!(looks.after(us(n * 1_200 + at), frames, false), None, "{n}");
             }
         }
     }
@@ -138,11 +143,30 @@ mod tests {
     #[test]
     fn a_window_that_is_too_small_for_the_rate_has_no_intervals_for_a_while() {
         let mut looks = busy();
-        assert_eq!(looks.after(us(1_400), 18), Some(us(2_400)), "a quarter");
-        assert_eq!(looks.after(us(2_400), 19), None);
+        assert_eq!(
+            looks.after(us(1_400), 17, false),
+            Some(us(2_400)),
+            "a quarter"
+        );
+        assert_eq!(looks.after(us(2_400), 18, false), None);
         for n in 1..256 {
-            assert_eq!(looks.after(us(2_400 + n), 1), None, "{n}");
+            assert_eq!(looks.after(us(2_400 + n), 1, false), None, "{n}");
         }
-        assert!(looks.after(us(2_700), 1).is_some());
+        assert!(looks.after(us(2_700), 1, false).is_some());
+    }
+
+    #[test]
+    fn an_end_that_sends_has_no_intervals() {
+        let mut looks = Looks::new(104 << 10);
+        for n in 0..100 {
+            assert_eq!(looks.after(us(n * 100), 1, true), None, "{n}");
+        }
+        // One that begins to send amid an interval, and ends.
+        let mut looks = busy();
+        assert_eq!(looks.after(us(900), 0, true), None);
+        for n in 0..3 {
+            assert_eq!(looks.after(us(950 + n), 1, false), None, "{n}");
+        }
+        assert_eq!(looks.after(us(960), 1, false), Some(us(1_960)));
     }
 }

@@ -409,7 +409,10 @@ async fn drive(shared: Arc<Shared>, mut events: Events) {
             let mut state = shared.state();
             let (now, before) = (shared.now(), state.port.taken());
             let turn = state.turn(now);
-            let look = looks.after(now, state.port.taken() - before);
+            let frames = state.port.taken() - before;
+            let sends = state.port.channel().unacknowledged() > 0
+                || matches!(turn, Ok(Turn::Wait { is_full: true, .. }));
+            let look = looks.after(now, frames, sends);
             let turn = turn.and_then(|turn| events.wake(look.is_none()).map(|()| turn));
             if let Err(e) = &turn {
                 let interface = state.port.socket().interface();
