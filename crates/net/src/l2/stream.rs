@@ -413,7 +413,11 @@ async fn drive(shared: Arc<Shared>, mut events: Events) {
             let sends = state.port.channel().unacknowledged() > 0
                 || matches!(turn, Ok(Turn::Wait { is_full: true, .. }));
             let look = looks.after(now, frames, sends);
-            let turn = turn.and_then(|turn| events.wake(look.is_none()).map(|()| turn));
+            let turn = turn.and_then(|turn| match turn {
+                // Nothing is waited for, so that no failure may change how the channel has ended.
+                Turn::Over => Ok(turn),
+                _ => events.wake(look.is_none()).map(|()| turn),
+            });
             if let Err(e) = &turn {
                 let interface = state.port.socket().interface();
                 let text = format!("Ethernet frames on {interface}: {e}");
