@@ -11,6 +11,7 @@ use mpbond_l2::{Key, Side};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use mpbond_units::Timestamp;
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{UsageWho, getrusage};
 use rustix::thread::{CapabilitySet, capabilities, gettid, set_capabilities};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -219,6 +220,75 @@ fn role_of_a_transfer() {
     assert!(refused > 500, "{refused}");
     let lost = switch.end();
     assert!(lost > 500, "{lost}");
+}
+
+#[test]
+fn a_receiver_of_many_frames_does_not_wake_for_each() {
+    play("-Urn", "l2::tests::role_of_intervals");
+}
+
+#[test]
+#[ignore = "a role, which the test above starts"]
+fn role_of_intervals() {
+    const FRAMES: usize = 2000;
+    /// Of a frame.
+    const BYTES: usize = 1000;
+    /// A busy machine may pause the sender for longer than an interval.
+    const ATTEMPTS: usize = 5;
+    if !is_called_for() {
+        return;
+    }
+    pair();
+    let (tell, hear) = mpsc::channel();
+    let far = elsewhere(move || {
+        runtime().block_on(async {
+            let mut stream = stream("far", Side::Helper);
+            let mut into = vec![0; FRAMES * BYTES];
+            loop {
+                // The task of the channel runs in this thread.
+                let usage = || getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+                let before = usage().voluntary_context_switches();
+                if stream.read_exact(&mut into).await.is_err() {
+                    return;
+                }
+                let _ = tell.send(usage().voluntary_context_switches() - before);
+            }
+        });
+    });
+    let (socket, config) = end("near", Side::Primary);
+    let mut near = Port::new(Timestamp::ZERO, socket, config).unwrap();
+    let start = Instant::now();
+    let mut turn = |octets: &[u8]| {
+        let now = Timestamp::ZERO + start.elapsed();
+        while near.receive(now).unwrap() {}
+        let written = near.channel().write(octets).unwrap();
+        near.send(now).unwrap();
+        thread::sleep(Duration::from_micros(100));
+        written
+    };
+    let mut wakes = Vec::new();
+    while wakes.len() < ATTEMPTS && wakes.iter().all(|count| *count > FRAMES as i64 / 3) {
+        for _ in 0..FRAMES {
+            let mut octets = &[7; BYTES][..];
+            while !octets.is_empty() {
+                octets = &octets[turn(octets)..];
+            }
+        }
+        wakes.push(loop {
+            if let Ok(count) = hear.try_recv() {
+                break count;
+            }
+            turn(&[]);
+        });
+    }
+    eprintln!("{wakes:?} of {FRAMES}");
+    assert!(
+        wakes.iter().any(|count| *count <= FRAMES as i64 / 3),
+        "{wakes:?}"
+    );
+    near.channel().reset();
+    near.send(Timestamp::ZERO + start.elapsed()).unwrap();
+    far.join().unwrap();
 }
 
 #[test]
