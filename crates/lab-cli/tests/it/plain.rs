@@ -1,9 +1,10 @@
 //! The command lines of `mpbond traffic send` and `receive`, and an experiment that measures the
 //! cost of such transfers.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Child, ExitStatus, Stdio};
 
 use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
@@ -12,8 +13,35 @@ use serde_json::Value;
 use crate::programs::{LAB, lab_in, refusal};
 
 /// A host `far` at the other end of a cable: it says its number, and begins when it is asked.
-const FAR: &str = "echo $$; read _; ip addr add 10.99.0.2/24 dev far; ip link set far up; \
-                   exec \"$0\" traffic compare --listen 10.99.0.2:7008";
+const FAR: &str = "echo $$; read _; ip addr add fe80::2/64 dev far nodad; ip link set far up; \
+                   exec \"$0\" traffic compare --listen '[::]:7008'";
+
+/// It ends with the test.
+struct Far(Child);
+
+impl Far {
+    fn end(&mut self) -> (ExitStatus, String) {
+        let mut errors = String::new();
+        let mut pipe = self.0.stderr.take().unwrap();
+        pipe.read_to_string(&mut errors).unwrap();
+        (self.0.wait().unwrap(), errors)
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Packets that the interface `near` has sent.
+fn sent_packets() -> u64 {
+    let all = std::fs::read_to_string("/proc/net/dev").unwrap();
+    let mut lines = all.lines().map(str::trim);
+    let numbers = lines.find_map(|line| line.strip_prefix("near:")).unwrap();
+    numbers.split_whitespace().nth(9).unwrap().parse().unwrap()
+}
 
 #[test]
 fn a_file_is_sent_by_one_copy() {
@@ -107,7 +135,7 @@ fn role_of_a_comparison() {
     if !is_called_for() {
         return;
     }
-    let mut far = std::process::Command::new("unshare")
+    let far = std::process::Command::new("unshare")
         .args(["-n", "--kill-child", "sh", "-ec", FAR])
         .arg(LAB.path())
         .stdin(Stdio::piped())
@@ -115,15 +143,17 @@ fn role_of_a_comparison() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(far.stdout.take().unwrap()).lines();
+    let mut far = Far(far);
+    let mut lines = BufReader::new(far.0.stdout.take().unwrap()).lines();
     let id = lines.next().unwrap().unwrap();
+    // The cable is there as long as the namespace, and longer than its program.
+    let _namespace = File::open(format!("/proc/{id}/ns/net")).unwrap();
     sh(&format!(
         "ip link add near type veth peer name far; ip link set far netns {id}
-        ip addr add 10.99.0.1/24 dev near; ip link set near up"
+        ip addr add fe80::1/64 dev near nodad; ip link set near up"
     ));
-    far.stdin.take().unwrap().write_all(b"\n").unwrap();
-    let is_idle = |errors: &[u8]| {
-        let errors = String::from_utf8_lossy(errors).into_owned();
+    far.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let is_idle = |errors: String| {
         let busy = errors.contains("too busy to calibrate") || errors.contains("without taskset");
         if busy {
             Need::Idle.is_missing(errors);
@@ -131,25 +161,29 @@ fn role_of_a_comparison() {
         !busy
     };
     let Some(Ok(ready)) = lines.next() else {
-        assert!(!is_idle(&far.wait_with_output().unwrap().stderr));
+        assert!(!is_idle(far.end().1));
         return;
     };
-    assert!(ready.ends_with("at 10.99.0.2:7008"), "{ready}");
-    let arguments = "traffic compare 10.99.0.2 --duration 500ms --repetitions 2 --json";
+    assert!(ready.ends_with("at [::]:7008"), "{ready}");
+    let before = sent_packets();
+    // A link-local address: both transfers need its scope.
+    let arguments = "traffic compare fe80::2%near --duration 500ms --repetitions 2 --json";
     let arguments: Vec<&str> = arguments.split(' ').collect();
     let near = LAB.command(&arguments).output().unwrap();
-    if !is_idle(&near.stderr) {
+    let errors = String::from_utf8_lossy(&near.stderr).into_owned();
+    if !is_idle(errors.clone()) {
         return;
     }
-    let errors = String::from_utf8_lossy(&near.stderr);
     // 4: too busy to judge, as both ends are one machine.
     assert!(matches!(near.status.code(), Some(0 | 4)), "{errors}");
     let result: Value = serde_json::from_slice(&near.stdout).unwrap();
     assert_eq!(result["repetitions"].as_array().unwrap().len(), 2);
     assert!(result["repetitions"][1]["l2_s"].is_f64(), "{result}");
-    let end = far.wait_with_output().unwrap();
-    let errors = String::from_utf8_lossy(&end.stderr);
-    assert!(end.status.success(), "{errors}");
+    // Twice half a second at 24 Mbit/s, over TCP a packet for each tick.
+    let frames = sent_packets() - before;
+    assert!(frames > 3_000_000 / 1500 * 3 / 4, "{frames} frames");
+    let (status, errors) = far.end();
+    assert!(status.success(), "{errors}");
 }
 
 const COSTS: &str = r#"

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use mpbond_net::relay::LONGEST_TICK;
 use mpbond_statistics::Sample;
 use mpbond_units::BitRate;
 use serde::de::DeserializeOwned;
@@ -42,6 +43,37 @@ pub struct CompareOptions {
     pub duration: Duration,
     /// Number of repetitions, each with a run of either transport.
     pub repetitions: u32,
+}
+
+impl CompareOptions {
+    /// Those of one transfer to the control address.
+    fn transfer(&self, transport: Transport) -> SendOptions {
+        SendOptions {
+            to: self.to,
+            transport,
+            datagrams: Datagrams::Single,
+            file: None,
+            rate: Some(self.rate),
+            tick: self.tick,
+            bytes: None,
+            duration: Some(self.duration),
+        }
+    }
+
+    /// Before the other end is asked for anything: it serves one connection.
+    fn check(&self) -> Result<()> {
+        let wrong = |why: &str| Err(Error::Experiment(why.to_owned()));
+        if self.duration > MAX_RUN || self.duration < Duration::from_millis(100) {
+            return wrong("a run takes 0.1 s to 10 min");
+        }
+        if !(2..=1000).contains(&self.repetitions) {
+            return wrong("2 to 1000 repetitions");
+        }
+        if self.tick > LONGEST_TICK {
+            return wrong("the interval of sending is 1 to 5 ms, as in a relay");
+        }
+        self.transfer(Transport::Tcp).check()
+    }
 }
 
 /// Processor time for 10^9 bytes in one repetition, of both ends together, in seconds.
@@ -175,10 +207,12 @@ impl Comparer {
     /// When the connection or a transfer fails.
     pub fn serve(&self) -> Result<()> {
         let (tcp, _) = self.listener.accept().doing(CONTROL)?;
-        let local = tcp.local_addr().doing(CONTROL)?.ip();
+        // With the scope of a link-local address.
+        let mut listen = tcp.local_addr().doing(CONTROL)?;
+        listen.set_port(0);
         let mut control = Control::new(tcp)?;
         while let Some(request) = control.hear::<Request>()? {
-            let done = self.run(&request, SocketAddr::new(local, 0), &mut control);
+            let done = self.run(&request, listen, &mut control);
             match &done {
                 Ok(used) => control.say(&Answer::Used(*used))?,
                 Err(e) => control.say(&Answer::Failed(e.to_string()))?,
@@ -220,18 +254,14 @@ impl Comparer {
 /// # Errors
 /// Wrong options; a connection or a transfer that fails; no frames between the two devices.
 pub fn compare(options: &CompareOptions, mut told: impl FnMut(&Costs)) -> Result<Comparison> {
-    if options.duration > MAX_RUN || options.duration < Duration::from_millis(100) {
-        return Err(Error::Experiment("a run takes 0.1 s to 10 min".to_owned()));
-    }
-    if !(2..=1000).contains(&options.repetitions) {
-        return Err(Error::Experiment("2 to 1000 repetitions".to_owned()));
-    }
+    options.check()?;
+    let soaker = Soaker::start().map_err(Error::run)?;
     let what = format!("cannot connect to {}", options.to);
     let tcp = TcpStream::connect_timeout(&options.to, PATIENCE).doing(&what)?;
     let mut near = Near {
         options,
         control: Control::new(tcp)?,
-        soaker: Soaker::start().map_err(Error::run)?,
+        soaker,
     };
     let mut all = Vec::new();
     for _ in 0..options.repetitions {
@@ -276,19 +306,11 @@ impl Near<'_> {
             Answer::Used(_) => return Err(Error::run(STRANGE)),
             Answer::Failed(why) => return Err(Error::run(format!("the other end: {why}"))),
         };
-        let options = SendOptions {
-            to: SocketAddr::new(self.options.to.ip(), port),
-            transport: match run {
-                Run::L2 => Transport::L2,
-                Run::Idle | Run::Tcp => Transport::Tcp,
-            },
-            datagrams: Datagrams::Single,
-            file: None,
-            rate: Some(self.options.rate),
-            tick: self.options.tick,
-            bytes: None,
-            duration: Some(self.options.duration),
-        };
+        let mut options = self.options.transfer(match run {
+            Run::L2 => Transport::L2,
+            Run::Idle | Run::Tcp => Transport::Tcp,
+        });
+        options.to.set_port(port);
         let (own, moved) = match during(&self.soaker, || send(&options)) {
             Err(Error::System { source, .. }) if source.kind() == REFUSED => {
                 return self.ran(Use::default(), 0);
@@ -347,6 +369,63 @@ fn comparison(repetitions: Vec<Costs>) -> Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wrong_options_are_refused_before_the_other_end_is_asked() {
+        let far = TcpListener::bind("127.0.0.1:0").unwrap();
+        far.set_nonblocking(true).unwrap();
+        let good = CompareOptions {
+            to: far.local_addr().unwrap(),
+            rate: BitRate::from_mbps(24.0),
+            tick: Duration::from_millis(5),
+            duration: Duration::from_secs(1),
+            repetitions: 2,
+        };
+        assert!(good.check().is_ok());
+        let ms = Duration::from_millis;
+        for (wrong, words) in [
+            (
+                CompareOptions {
+                    tick: ms(6),
+                    ..good.clone()
+                },
+                "1 to 5 ms",
+            ),
+            (
+                CompareOptions {
+                    tick: ms(0),
+                    ..good.clone()
+                },
+                "1 ms to 1 s",
+            ),
+            (
+                CompareOptions {
+                    duration: ms(99),
+                    ..good.clone()
+                },
+                "0.1 s",
+            ),
+            (
+                CompareOptions {
+                    repetitions: 1,
+                    ..good.clone()
+                },
+                "2 to 1000",
+            ),
+            (
+                CompareOptions {
+                    rate: BitRate::from_bps(7_999),
+                    ..good.clone()
+                },
+                "8 kbit/s",
+            ),
+        ] {
+            let why = compare(&wrong, |_| {}).unwrap_err();
+            assert_eq!(why.exit_code(), 2);
+            assert!(why.to_string().contains(words), "{why}");
+        }
+        assert!(far.accept().is_err(), "no connection");
+    }
 
     fn used(seconds: f64, all: f64, others: f64) -> Use {
         Use {
