@@ -27,8 +27,8 @@ pub enum Error {
     Run(String),
 }
 
-/// Replaces control characters, which come from files and would reach a terminal.
-fn one_line(text: &str) -> String {
+/// Replaces control characters, which come from files or peers and would reach a terminal.
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect()

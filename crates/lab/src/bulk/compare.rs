@@ -18,13 +18,15 @@ use super::frames::REFUSED;
 use super::options::{Datagrams, ReceiveOptions, SendOptions, Transport};
 use super::receive::Receiver;
 use super::send::{PATIENCE, send};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Doing, Error, Result, one_line};
 use crate::machine_use::{Counters, Soaker, Use, are_fit};
 
 /// Saving from which frames pay: less is within what changes with kernels and drivers.
 pub const LEAST_SAVING: f64 = 0.1;
 /// Maximum length of a message.
 const MAX_MESSAGE_BYTES: u64 = 4096;
+/// Maximum length of the other end's reason for a failure.
+const MAX_REASON_CHARS: usize = 300;
 /// Maximum length of one run.
 const MAX_RUN: Duration = Duration::from_secs(600);
 /// Time beyond that for a run's beginning and end.
@@ -160,6 +162,12 @@ impl Control {
         let answer = self.hear()?;
         answer.ok_or_else(|| Error::run("the other end has ended: it says why"))
     }
+}
+
+/// What the other end says of its failure. It may be anyone, and the text reaches a terminal.
+fn failure(why: &str) -> Error {
+    let short: String = why.chars().take(MAX_REASON_CHARS).collect();
+    Error::run(format!("the other end: {}", one_line(&short)))
 }
 
 const STRANGE: &str = "the other end sent something else than `mpbond traffic compare` does";
@@ -304,7 +312,7 @@ impl Near<'_> {
         let port = match self.control.answer()? {
             Answer::Port(port) => port,
             Answer::Used(_) => return Err(Error::run(STRANGE)),
-            Answer::Failed(why) => return Err(Error::run(format!("the other end: {why}"))),
+            Answer::Failed(why) => return Err(failure(&why)),
         };
         let mut options = self.options.transfer(match run {
             Run::L2 => Transport::L2,
@@ -332,7 +340,7 @@ impl Near<'_> {
                 bytes,
             }),
             Answer::Port(_) => Err(Error::run(STRANGE)),
-            Answer::Failed(why) => Err(Error::run(format!("the other end: {why}"))),
+            Answer::Failed(why) => Err(failure(&why)),
         }
     }
 }
@@ -479,6 +487,16 @@ mod tests {
         assert_eq!(by([7.0, 7.1, 90.0], [true, true, false]).pays, Some(true));
         let few = by([7.0, 7.1, 90.0], [true, false, false]);
         assert_eq!((few.saving, few.pays), (None, None));
+    }
+
+    #[test]
+    fn a_reason_of_the_other_end_is_a_short_line_of_text() {
+        let why = failure(&format!("a\u{1b}[2J\nb{}", "x".repeat(4000))).to_string();
+        assert!(why.starts_with("the other end: a?[2J?bxxx"), "{why}");
+        assert_eq!(
+            why.chars().count(),
+            "the other end: ".len() + MAX_REASON_CHARS
+        );
     }
 
     #[test]
