@@ -1,4 +1,5 @@
-//! Transfers over Ethernet frames, by the L2 pipe of the daemons (docs/pipes.md).
+//! Transfers over Ethernet frames, by the L2 pipe of the daemons (docs/pipes.md): the receiver with
+//! their stream, the sender with its channel and socket and a loop of its own.
 //!
 //! The sender connects by TCP first. That connection shows whether both ends are on one link, and
 //! carries their addresses, and the number and the key of the channel; data goes over frames only.
@@ -10,12 +11,17 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use mpbond_l2::{Key, Read as Taken};
-use mpbond_net::l2::{FrameSocket, Mac, Next, OpenError, Port, PortConfig, Side};
+use mpbond_l2::Key;
+use mpbond_net::l2::{
+    FrameSocket, L2Stream, Mac, Next, OpenError, Port, PortConfig, Side, outcome,
+};
 use mpbond_net::tcp::TcpInfo;
 use mpbond_units::Timestamp;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::poll::{PollFd, PollFlags, ppoll};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
 
 use super::file::{Sink, Source};
 use super::options::SendOptions;
@@ -104,37 +110,40 @@ pub(super) fn receive(
     sink: &mut Sink,
     patience: Duration,
 ) -> io::Result<Moved> {
-    let (tcp, _) = listener.accept()?;
+    let (mut tcp, _) = listener.accept()?;
     tcp.set_read_timeout(Some(patience))?;
-    let mut end = End::accept(tcp)?;
+    // The connection is open as long as the channel.
+    let (socket, config) = accept(&mut tcp)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { take(L2Stream::open(socket, config)?, sink, patience).await })
+}
+
+/// Takes what arrives, up to the end, with the task of the daemons: which arrivals wake it is part
+/// of the cost.
+async fn take(mut from: L2Stream, sink: &mut Sink, patience: Duration) -> io::Result<Moved> {
     let start = Instant::now();
     let mut buffer = vec![0; BUFFER_BYTES];
-    let (mut bytes, mut arrived_at) = (0, start);
+    let mut bytes = 0;
     loop {
-        end.take()?;
-        loop {
-            match end.port.channel().read(&mut buffer) {
-                Ok(Taken::Octets(count)) => {
-                    sink.write(buffer.get(..count).unwrap_or_default())?;
-                    bytes += count as u64;
-                    arrived_at = Instant::now();
-                }
-                Ok(Taken::Nothing) => break,
-                Ok(Taken::End) => {
-                    let moved = Moved {
-                        bytes,
-                        seconds: start.elapsed().as_secs_f64(),
-                        lost_bytes: None,
-                    };
-                    end.finish();
-                    return Ok(moved);
-                }
-                Err(e) => return Err(io::Error::other(e)),
-            }
+        let taken = timeout(patience, from.read(&mut buffer)).await?;
+        // Of another kind than that of a time-out.
+        let taken = taken.map_err(io::Error::other)?;
+        if taken == 0 {
+            break;
         }
-        let next = end.give()?;
-        end.wait(next, left(arrived_at, patience)?)?;
+        sink.write(buffer.get(..taken).unwrap_or_default())?;
+        bytes += taken as u64;
     }
+    let seconds = start.elapsed().as_secs_f64();
+    // The sender has to know that all has arrived. One that has gone by then knew it.
+    if from.shutdown().await.is_ok() {
+        outcome(from.end()).await;
+    }
+    Ok(Moved {
+        bytes,
+        seconds,
+        lost_bytes: None,
+    })
 }
 
 /// Time that is left of `patience`.
@@ -145,7 +154,8 @@ fn left(since: Instant, patience: Duration) -> io::Result<Duration> {
     }
 }
 
-/// One end of a channel.
+/// The end of a channel that sends, without an event loop: its ticks are as exact as those over
+/// TCP.
 struct End {
     port: Port,
     start: Instant,
@@ -176,44 +186,7 @@ impl End {
             "the receiver does not take frames: start it with the same \
                          --transport",
         )?;
-        Self::open(tcp, &near, socket, &secret, peer, Side::Primary)
-    }
-
-    /// Takes the offer of a channel, and opens this end of it.
-    fn accept(mut tcp: TcpStream) -> io::Result<Self> {
-        let mut offer = [0; OFFER_BYTES];
-        tcp.read_exact(&mut offer)?;
-        let peer = peer(
-            &offer,
-            "the sender offers no frames: start it with the same --transport",
-        )?;
-        let mut secret = [0; 4 + 16];
-        secret.copy_from_slice(offer.get(GREETING.len() + 6..).unwrap_or(&[0; 20]));
-        let near = Near::of(&tcp)?;
-        let socket = near.socket(channel(&secret))?;
-        let mut answer = GREETING.to_vec();
-        answer.extend(socket.address().0);
-        tcp.write_all(&answer)?;
-        Self::open(tcp, &near, socket, &secret, peer, Side::Helper)
-    }
-
-    fn open(
-        tcp: TcpStream,
-        near: &Near,
-        socket: FrameSocket,
-        secret: &[u8; 20],
-        peer: Mac,
-        side: Side,
-    ) -> io::Result<Self> {
-        let mut key = [0; 16];
-        key.copy_from_slice(secret.get(4..).unwrap_or(&[0; 16]));
-        let config = PortConfig {
-            channel: channel(secret),
-            key: Key::from_bytes(key),
-            side,
-            mtu: near.mtu,
-            peer,
-        };
+        let config = config(&near, &secret, peer, Side::Primary);
         Ok(Self {
             port: Port::new(Timestamp::ZERO, socket, config)?,
             start: Instant::now(),
@@ -261,19 +234,35 @@ impl End {
             Err(e) => Err(e.into()),
         }
     }
+}
 
-    /// Ends the stream of the receiver, and stays until the sender knows that all has arrived. A
-    /// sender that has gone by then knew it.
-    fn finish(&mut self) {
-        self.port.channel().finish();
-        while !self.port.channel().is_acknowledged() {
-            let Ok(next) = self.take().and_then(|()| self.give()) else {
-                return;
-            };
-            if self.wait(next, mpbond_l2::SILENCE).is_err() {
-                return;
-            }
-        }
+/// Takes the offer of a channel; returns what opens this end of it.
+fn accept(tcp: &mut TcpStream) -> io::Result<(FrameSocket, PortConfig)> {
+    let mut offer = [0; OFFER_BYTES];
+    tcp.read_exact(&mut offer)?;
+    let peer = peer(
+        &offer,
+        "the sender offers no frames: start it with the same --transport",
+    )?;
+    let mut secret = [0; 4 + 16];
+    secret.copy_from_slice(offer.get(GREETING.len() + 6..).unwrap_or(&[0; 20]));
+    let near = Near::of(tcp)?;
+    let socket = near.socket(channel(&secret))?;
+    let mut answer = GREETING.to_vec();
+    answer.extend(socket.address().0);
+    tcp.write_all(&answer)?;
+    Ok((socket, config(&near, &secret, peer, Side::Helper)))
+}
+
+fn config(near: &Near, secret: &[u8; 20], peer: Mac, side: Side) -> PortConfig {
+    let mut key = [0; 16];
+    key.copy_from_slice(secret.get(4..).unwrap_or(&[0; 16]));
+    PortConfig {
+        channel: channel(secret),
+        key: Key::from_bytes(key),
+        side,
+        mtu: near.mtu,
+        peer,
     }
 }
 
