@@ -26,8 +26,15 @@ pub(super) fn check(findings: &mut Findings, interface: &str) {
 }
 
 /// Whether the driver has NAPI, as far as the kernel shows it, and neither setting is in use.
-/// Software interfaces have no interrupts, and most drivers for USB no NAPI.
+/// Software interfaces have no interrupts, and most drivers for USB no NAPI. Most drivers for WiFi
+/// receive by the NAPI of another device, which the settings of the interface do not reach.
 fn could_wait(folder: &Path) -> bool {
+    if ["phy80211", "wireless"]
+        .iter()
+        .any(|name| folder.join(name).exists())
+    {
+        return false;
+    }
     let is_zero = |name: &str| {
         let text = std::fs::read_to_string(folder.join(name));
         text.is_ok_and(|text| text.trim() == "0")
@@ -59,6 +66,11 @@ mod tests {
         assert!(!could_wait(&interface(Some("pci"), "200000\n", "2\n")));
         assert!(!could_wait(&interface(Some("usb"), "0\n", "0\n")));
         assert!(!could_wait(&interface(None, "0\n", "0\n")));
+        for name in ["phy80211", "wireless"] {
+            let wifi = interface(Some("pci"), "0\n", "0\n");
+            std::fs::create_dir(wifi.join(name)).unwrap();
+            assert!(!could_wait(&wifi), "{name}");
+        }
         assert!(!could_wait(&folder.path().join("none")));
     }
 }
