@@ -89,16 +89,22 @@ fn wrong_options_of_transfers_are_one_line() {
             "traffic receive --listen 127.0.0.1:0 --transport udp:100 --datagrams sendmmsg",
             "a receiver takes single datagrams",
         ),
+        ("traffic compare", "the other device is missing"),
+        ("traffic compare 127.0.0.1 --tick 6ms", "1 to 5 ms"),
     ] {
         let arguments: Vec<&str> = arguments.split(' ').collect();
         let output = lab_in(folder.path(), &arguments).output().unwrap();
         let why = refusal(&output);
         assert!(why.contains(words), "{why}");
     }
-    let of_clap = "traffic send 127.0.0.1 --bytes 1kB --copy one";
-    let arguments: Vec<&str> = of_clap.split(' ').collect();
-    let output = lab_in(folder.path(), &arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    for of_clap in [
+        "traffic send 127.0.0.1 --bytes 1kB --copy one",
+        "traffic compare --listen 127.0.0.1:0 --rate 1Mbit/s",
+    ] {
+        let arguments: Vec<&str> = of_clap.split(' ').collect();
+        let output = lab_in(folder.path(), &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+    }
 }
 
 #[test]
