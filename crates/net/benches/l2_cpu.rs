@@ -167,7 +167,11 @@ fn compare(far: &mut Far, name: &str, tick_ms: u64, other: &str) {
     let sample = Sample::new(logs);
     let (low, high) = sample.mean_interval().unwrap();
     let [low, ratio, high] = [low, sample.mean().unwrap(), high].map(f64::exp);
-    let verdict = if ratio <= TARGET { "reached" } else { "MISSED" };
+    let verdict = match (low > TARGET, high <= TARGET) {
+        (true, _) => "MISSED",
+        (_, true) => "reached",
+        _ => "inconclusive",
+    };
     println!(
         "{name}, tick {tick_ms} ms: TCP {tcp:.2} s/GB, {other} {l2:.2} s/GB, ratio {ratio:.2} \
         ({low:.2} to {high:.2})   target {TARGET}   {verdict}"
