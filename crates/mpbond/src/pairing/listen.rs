@@ -1,6 +1,7 @@
 //! The device that shows a code and waits to be called.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -30,10 +31,14 @@ use crate::uplinks::uplinks;
 const MAX_CALLERS: usize = 32;
 /// Maximum number of these from one source, which must not keep out the device with the code.
 const MAX_CALLERS_EACH: usize = 8;
-/// Time between the begins of two handshakes, which take about a millisecond each of a thread that
-/// may be that of a primary's sessions; and between two callers that are refused without one.
+/// Minimum time from the start of a handshake to the next: each takes about a millisecond of a
+/// thread that may be that of a primary's sessions.
 const HANDSHAKE_EVERY: Duration = Duration::from_millis(50);
+/// Minimum time from a caller that is refused without a handshake to the next caller.
 const REFUSAL_EVERY: Duration = Duration::from_millis(2);
+/// Minimum time for which a caller counts as one of its source: a source whose handshakes fail at
+/// once starts 8 of the 20 of a second.
+const COUNTED_FOR: Duration = Duration::from_secs(1);
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum number of addresses in an invitation.
 const MAX_ADDRESSES: usize = 4;
@@ -140,7 +145,9 @@ impl Listener {
             clock: Clock::start(),
             ask,
         });
-        let callers_of = Quota::new(MAX_CALLERS, MAX_CALLERS_EACH);
+        // `callers` and the rate limit all of them.
+        let callers_of = Quota::new(usize::MAX, MAX_CALLERS_EACH);
+        let mut counted = VecDeque::new();
         let lines = PeerLog::default();
         let tell = |from: SocketAddr, device: Option<DeviceId>, problem: String| {
             // A caller with a key has made a handshake: a person may try again and again.
@@ -183,12 +190,16 @@ impl Listener {
                         tell(from, None, problem);
                         continue;
                     }
+                    let now = Instant::now();
+                    while counted.pop_front_if(|(until, _)| *until <= now).is_some() {}
                     let Ok(share) = callers_of.take(source(from)) else {
                         let problem = "too many calls at a time from this address".to_owned();
                         tell(from, None, problem);
                         continue;
                     };
-                    next = Instant::now() + HANDSHAKE_EVERY;
+                    next = now + HANDSHAKE_EVERY;
+                    let share = Rc::new(share);
+                    counted.push_back((now + COUNTED_FOR, Rc::clone(&share)));
                     let (room, quit) = (Rc::clone(&room), quit.clone());
                     callers.spawn_local(async move {
                         let _share = share;

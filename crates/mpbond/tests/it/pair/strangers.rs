@@ -1,6 +1,8 @@
 //! Strangers that call a device which waits for another one.
 
+use std::io::Write as _;
 use std::net::Ipv4Addr;
+use std::time::Instant;
 
 use super::*;
 
@@ -30,4 +32,25 @@ fn forty_silent_callers_at_one_address_do_not_keep_out_the_device_with_the_code(
     assert!(listener.child.wait().unwrap().success());
     paired(&helper, &primary);
     drop(strangers);
+}
+
+#[test]
+fn four_hundred_callers_with_junk_at_one_address_do_not_keep_out_the_device_with_the_code() {
+    let (helper, primary) = both();
+    let mut listener = helper.listen(&["--yes"]);
+    let (address, code) = (listener.address.clone(), listener.code.clone());
+    let stranger = Ipv4Addr::new(127, 0, 0, 2);
+    let to = address.parse().unwrap();
+    // At 20 handshakes a second these alone take 20 s.
+    for _ in 0..400 {
+        call_from(stranger, to).write_all(&[0; 100]).unwrap();
+    }
+    let begun = Instant::now();
+    let args = ["pair", &address, &code, "--name", "my laptop", "--yes"];
+    let done = primary.run(&args);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(listener.child.wait().unwrap().success());
+    paired(&helper, &primary);
 }
