@@ -179,8 +179,7 @@ impl<C: Reload> Reloader<C> {
         // As `mpbond reload` sees it, which runs in another folder.
         let file = self.source.as_ref().map(|s| std::path::absolute(&s.file));
         let file = file.and_then(Result::ok);
-        let roles = self.process.daemons();
-        status.roles = (roles > 1).then_some(roles);
+        status.roles = Some(self.process.daemons());
         status.config_file = file.and_then(|file| Some(file.to_str()?.to_owned()));
         status.config_age_s = Some(self.read_at.get().elapsed().as_secs_f64());
         status.config_modified_s = self.source.as_ref().and_then(|s| s.modified_s.get());

@@ -18,7 +18,7 @@ pub struct Status {
     /// Number of the process that answers.
     #[serde(default)]
     pub process: u32,
-    /// Number of roles of this process, if it has several (`mpbond up`).
+    /// Number of roles of this process, several of one by `mpbond up`; unknown where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roles: Option<usize>,
     /// Since the daemon started.

@@ -154,14 +154,15 @@ impl UpgradeArgs {
         let process = old.process;
         if process != first.process {
             return Err(format!(
-                "the {} is process {process}, and the {} is process {}: stop one of them",
+                "the {} is process {process}, and the {} is process {}: stop both, and start both \
+                 as one process with `mpbond up`",
                 old.role, first.role, first.process
             ));
         }
-        let roles = old.roles.unwrap_or(1);
-        if roles == taken {
+        // A process that does not tell it is taken over as far as it answers.
+        let Some(roles) = old.roles.filter(|roles| *roles != taken) else {
             return Ok(());
-        }
+        };
         Err(match self.role.role() {
             Some(_) => format!(
                 "process {process} has {roles} roles, not only that of a {}: `mpbond upgrade up` \
@@ -208,5 +209,40 @@ impl UpgradeArgs {
         command
             .spawn()
             .map_err(|e| Failure::run(format!("cannot start {}: {e}", program.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_whose_number_of_roles_is_unknown_is_taken_over() {
+        let args = |role| UpgradeArgs {
+            role,
+            config: None,
+            more: Vec::new(),
+        };
+        let of = |process, roles| Status {
+            role: "helper".to_owned(),
+            process,
+            roles,
+            ..Status::default()
+        };
+        let check = |role, old: &Status, taken| args(role).check_roles(&of(1, None), old, taken);
+        for (roles, taken, passes) in [
+            (None, 2, true),
+            (None, 1, true),
+            (Some(2), 2, true),
+            (Some(2), 1, false),
+            (Some(1), 2, false),
+        ] {
+            let checked = check(Started::Up, &of(1, roles), taken);
+            assert_eq!(checked.is_ok(), passes, "{roles:?} {taken}");
+        }
+        assert!(check(Started::Helper, &of(1, Some(2)), 1).is_err());
+        assert!(check(Started::Helper, &of(1, None), 1).is_ok());
+        let two = check(Started::Up, &of(2, None), 2).unwrap_err();
+        assert!(two.contains("stop both"), "{two}");
     }
 }

@@ -294,7 +294,7 @@ impl Bond {
     }
 
     /// The same with the files of this name.
-    fn start_with(&self, role: &str, name: &str, line: &str) -> Daemon {
+    pub fn start_with(&self, role: &str, name: &str, line: &str) -> Daemon {
         let mut daemon = self.spawn(role, name, line);
         until(&format!("{name} comes up"), || {
             let ended = daemon.child.try_wait().unwrap();

@@ -11,7 +11,7 @@ use mpbond::config::{TrustFile, TrustedDevice};
 use mpbond_net::Identity;
 use mpbond_net::control::{Message, RequestId};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
-use mpbond_testing::{has_nft, has_tbf};
+use mpbond_testing::{free_address, has_nft, has_tbf};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -194,6 +194,21 @@ fn a_device_is_upgraded_as_a_whole() {
         "{text}"
     );
     assert_eq!(bond.status("helper").unwrap().process, up.process());
+    std::fs::write(&file, &whole).unwrap();
+    // Roles of two processes, as their own commands start them.
+    let keys = "identity = \"other.pem\"\nstatus_socket = \"other.sock\"\n";
+    let listen = free_address();
+    let text = format!(
+        "{keys}name = \"other\"\nlisten = \"{listen}\"\nproxies = \"{}\"\n",
+        bond.proxy
+    );
+    std::fs::write(bond.file("other.toml"), text).unwrap();
+    let mut other = bond.start_with("helper", "other", PLAIN);
+    std::fs::write(&file, whole.replace("helper.sock", "other.sock")).unwrap();
+    let (code, text) = upgrade("up");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("stop both, and start both"), "{text}");
+    assert!(other.stop().success());
     std::fs::write(&file, whole).unwrap();
     let (code, text) = upgrade("up");
     assert_eq!(code, Some(0), "{text}");
