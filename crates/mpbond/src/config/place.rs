@@ -98,7 +98,7 @@ pub fn config_file_to_write(role: Role) -> Result<PathBuf, ConfigError> {
     }
     let problem = format!(
         "it has no section [{role}], and {role}.toml beside it would be another configuration of \
-         this device: add a line [{role}] at its end, and run this again"
+         this device: write the section [{role}] there, then `mpbond pair --role {role}`"
     );
     Err(ConfigError::about_file(&device, problem))
 }

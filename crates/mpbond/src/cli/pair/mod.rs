@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use mpbond::config::{
     HelperConfig, OnProxyLoss, PrimaryEdit, ProxyConfig, Role, TrustFile, config_file,
-    config_file_to_write, host_name, identity, identity_and_trust,
+    config_file_to_write, device_file, host_name, identity, identity_and_trust,
 };
 use mpbond::pairing::{Book, DEFAULT_PORT, Listener, Own, PairError, Paired, call, enrol, find};
 use mpbond_command::Failure;
@@ -251,9 +251,12 @@ impl PairArgs {
     }
 
     fn own(&self, role: Role, errand: &Errand) -> Result<Own, Failure> {
-        let file = self.config.clone().map(Ok);
-        let file = file.unwrap_or_else(|| config_file_to_write(role));
-        let file = file.map_err(Failure::input)?;
+        let file = match (&self.config, role) {
+            (Some(file), _) => file.clone(),
+            (None, Role::Primary) => config_file_to_write(role).map_err(Failure::input)?,
+            // These only write the trust file.
+            (None, Role::Helper | Role::Proxy) => config_file(role),
+        };
         // A primary's configuration may not exist yet.
         let there = file.exists() || (self.config.is_some() && role != Role::Primary);
         let (key, service, configured_name) = match role {
@@ -262,12 +265,15 @@ impl PairArgs {
                 let config = HelperConfig::load(&file).map_err(Failure::input)?;
                 (config.identity, Some(config.listen), Some(config.name))
             }
-            Role::Helper => (identity(), Some(HelperConfig::LISTEN), None),
+            Role::Helper => (key_without_file()?, Some(HelperConfig::LISTEN), None),
             Role::Proxy => {
                 let config = if there {
                     ProxyConfig::load(&file).map_err(Failure::input)?
                 } else {
-                    ProxyConfig::default()
+                    ProxyConfig {
+                        identity: key_without_file()?,
+                        ..ProxyConfig::default()
+                    }
                 };
                 let listen = config.listen.first().copied();
                 (config.identity, listen, None)
@@ -370,6 +376,15 @@ pub(super) fn primary_key(there: bool, file: &Path) -> Result<PathBuf, Failure> 
         Ok(identity_and_trust(file).map_err(Failure::input)?.0)
     } else {
         Ok(identity())
+    }
+}
+
+/// The key of a helper or proxy without a configuration: that of the device's file, if it is there.
+fn key_without_file() -> Result<PathBuf, Failure> {
+    let device = device_file();
+    match device.exists() {
+        true => Ok(identity_and_trust(&device).map_err(Failure::input)?.0),
+        false => Ok(identity()),
     }
 }
 

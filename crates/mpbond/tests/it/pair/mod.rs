@@ -256,15 +256,50 @@ fn a_device_whose_file_lacks_the_role_gets_no_second_file() {
             said.contains("device.toml: it has no section [primary]"),
             "{said}"
         );
+        assert!(said.contains("then `mpbond pair --role primary`"), "{said}");
         assert_eq!(device.files(), ["device.toml"]);
     }
     // As the error says.
     std::fs::write(&device.config, format!("{DEVICE}[primary]\n")).unwrap();
+    let again = run(&setup);
+    assert_eq!(again.status.code(), Some(2));
+    let said = stderr(&again);
+    assert!(
+        said.contains("pair by `mpbond pair --role primary`"),
+        "{said}"
+    );
     let done = run(&pair);
     assert!(done.status.success(), "{}", stderr(&done));
     listener.ends_well();
     assert!(device.text().contains("[[primary.helper]]"));
     assert!(!device.files().contains(&"primary.toml".to_owned()));
+}
+
+#[test]
+fn a_device_that_is_a_primary_pairs_as_helper_by_its_key_and_trust_file_alone() {
+    const DEVICE: &str = "identity = \"me.pem\"\n[primary]\n";
+    let (device, primary) = (
+        Device::new("device", DEVICE),
+        Device::new("primary", PRIMARY),
+    );
+    let listener = primary.listen(&["--yes", "--name", "my laptop"]);
+    let done = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .env("CONFIGURATION_DIRECTORY", device.folder.path())
+        .args(["pair", &listener.address, &listener.code, "--yes"])
+        .args(["--role", "helper"])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", stderr(&done));
+    listener.ends_well();
+    assert_eq!(device.text(), DEVICE);
+    let id = Identity::load_or_create(device.folder.path().join("me.pem")).unwrap();
+    assert!(
+        primary.text().contains(&id.id().to_string()),
+        "{}",
+        primary.text()
+    );
+    assert!(!device.files().contains(&"helper.toml".to_owned()));
+    assert!(!device.files().contains(&"identity.pem".to_owned()));
 }
 
 #[test]
