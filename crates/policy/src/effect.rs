@@ -9,13 +9,17 @@ const WITHOUT_LINKS: &str =
     "it has no effect: it concerns links with a `radio` or a cost, and no [[link]] has one";
 
 impl Policy {
+    /// Whether the mode has an effect: a link has a radio or a cost.
+    pub fn mode_has_effect(&self) -> bool {
+        self.has_radios() || self.has_costs()
+    }
+
     /// Checks that what the policy says has an effect.
     ///
     /// # Errors
     /// The first part that has none, with its place.
     pub fn check_effect(&self) -> Result<(), FileError> {
-        let has_subject = self.has_radios() || self.has_costs();
-        match self.mode_place.filter(|_| !has_subject) {
+        match self.mode_place.filter(|_| !self.mode_has_effect()) {
             Some(place) => Err(self.wrong(place, "policy.mode", WITHOUT_LINKS)),
             None => Ok(()),
         }

@@ -346,3 +346,66 @@ fn programs_are_run_on_events_of_a_primary_and_of_the_one_after_it() {
     on.kill().unwrap();
     on.wait().unwrap();
 }
+
+#[test]
+fn a_mode_is_chosen_where_it_has_an_effect_and_only_a_change_of_it_is_an_event() {
+    let bond = Bond::new(Ways::Own, "policy = \"policy.toml\"", "");
+    std::fs::write(bond.file("policy.toml"), "").unwrap();
+    let _daemons = ["proxy", "primary"].map(|role| bond.start(role));
+    bond.joined(1);
+    let mut events = Listener::new(&bond, "/v1/events");
+    assert_eq!(
+        got(&bond, "GET /v1/mode", ""),
+        json!({"mode": "balanced", "has_effect": false})
+    );
+    let saver = "{\"mode\": \"saver\"}";
+    let refused = ask(&bond, "PUT /v1/mode", saver);
+    assert_eq!(refused.code, 422);
+    let error = refused.json();
+    assert_eq!(error.get("place"), None, "the client has sent no policy");
+    let said = error["error"].as_str().unwrap();
+    assert!(said.starts_with("the mode has no effect: "), "{said}");
+
+    let policy = "[policy]\nmode = \"saver\"\n[[link]]\nname = \"own\"\ncost = 3\n";
+    std::fs::write(bond.file("policy.toml"), policy).unwrap();
+    mpbond::status_socket::reload(&bond.file("primary.sock")).unwrap();
+    let changed = events.next();
+    assert_eq!(changed["type"], "policy.changed");
+    // Gone is what follows an event that has not been.
+    let next = changed["id"].as_u64().unwrap() + 1;
+    let after = || ask(&bond, &format!("GET /v1/events?since={next}"), "").code;
+    let now = json!({"mode": "saver", "has_effect": true});
+    assert_eq!(got(&bond, "PUT /v1/mode", saver), now);
+    assert_eq!(after(), 410, "the mode that is in force is no event");
+    let other = "{\"mode\": \"fastest\"}";
+    assert_eq!(got(&bond, "PUT /v1/mode", other)["mode"], "fastest");
+    let changed = events.next();
+    assert_eq!(
+        (&changed["id"], &changed["type"]),
+        (&json!(next), &json!("policy.changed"))
+    );
+}
+
+#[test]
+fn events_and_samples_have_thirty_two_readers_together_and_places_become_free() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let _daemons = ["proxy", "primary"].map(|role| bond.start(role));
+    let slow = "/v1/samples?every_ms=60000";
+    let mut readers: Vec<_> = (0..32).map(|_| Listener::new(&bond, slow)).collect();
+    for reader in &mut readers {
+        assert!(reader.next()["links"].is_array());
+    }
+    for resource in ["/v1/events", "/v1/samples"] {
+        assert_eq!(ask(&bond, &format!("GET {resource}"), "").code, 503);
+    }
+    // Long before its next sample.
+    readers.pop();
+    until("a place is free", || {
+        let mut stream = connect(&bond);
+        let head = "GET /v1/events HTTP/1.1\r\nHost: mpbond\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line == "HTTP/1.1 200 OK\r\n"
+    });
+}

@@ -155,6 +155,7 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
     assert_eq!(compared["streams"].as_array().unwrap().len(), 2);
     check(all, "Compared", &compared);
     check(all, "PolicyMode", &got(&bond, "GET /v1/mode", ""));
+    check(all, "PolicyModeChange", &json!({"mode": "saver"}));
     check(
         all,
         "Explanation",

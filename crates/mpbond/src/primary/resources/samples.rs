@@ -77,13 +77,15 @@ fn line(primary: &Primary) -> Bytes {
 fn sample(primary: &Primary) -> Sample {
     let sessions: Vec<_> = primary.drivers().iter().map(Driver::status).collect();
     let (_, paths) = primary.log.totals().with(&sessions);
-    let subflows = sessions.first().map(|session| &session.subflows);
+    // Those of the session in use, not of one that retires.
+    let driver = primary.driver.borrow();
+    let subflows = driver.as_ref().map(|driver| driver.status().subflows);
     let links = primary.link_status().into_iter().map(|link| {
         let of_link = paths.iter().filter(|path| path.name == link.name);
         let (bytes_in, bytes_out) = of_link.fold((0, 0), |sum, path| {
             (sum.0 + path.bytes_in, sum.1 + path.bytes_out)
         });
-        let mut subflows = subflows.into_iter().flatten();
+        let mut subflows = subflows.iter().flatten();
         let subflow = subflows.find(|s| s.name == link.name && s.state != "express");
         // Without a measurement they are zero.
         let measured = |ms: f64| (ms > 0.0).then_some(ms);
