@@ -13,31 +13,31 @@ import mpbond
 
 EVERY_MS = 500
 
-# Samples below the rate after which FAST is left: the radio would stay awake for a while anyway, and
-# an application pauses.
-CALM = 4
+# Number of samples in a row below the rate after which SLOW is used: the radio of FAST would stay
+# awake for a while anyway, and applications pause.
+SAMPLES_BELOW = 4
 
 
 def use(client, link, other):
-    """Has data go over one link, and over the other one only while that does not work."""
+    """Sets a link to carry the data, and another one only while the first does not work."""
     client.set_mode(link, "bonded")
     client.set_mode(other, "standby")
 
 
 def follow(client, slow, fast, bytes_per_s):
     """Sets the modes of two links by the rate, until the primary ends."""
-    used, calm, before = slow, 0, None
+    used, below, before = slow, 0, None
     use(client, slow, fast)
     for sample in client.samples(EVERY_MS):
         links = [link for link in sample["links"] if link["name"] in (slow, fast)]
         now = sample["at_s"], sum(link["bytes_in"] + link["bytes_out"] for link in links)
         if before is not None:
             rate = (now[1] - before[1]) / (now[0] - before[0])
-            calm = calm + 1 if rate < bytes_per_s else 0
-            if calm == 0 and used == slow:
+            below = below + 1 if rate < bytes_per_s else 0
+            if below == 0 and used == slow:
                 used = fast
                 use(client, fast, slow)
-            elif calm >= CALM and used == fast:
+            elif below >= SAMPLES_BELOW and used == fast:
                 used = slow
                 use(client, slow, fast)
         before = now
