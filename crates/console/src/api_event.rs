@@ -1,4 +1,4 @@
-//! Events that a primary's API tells, and that a comparison of two answers does not show.
+//! Events of a primary's API that a comparison of two answers does not show.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 /// An event of docs/api.md.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Told {
+pub(crate) struct ApiEvent {
     #[serde(rename = "type", deserialize_with = "name")]
     kind: String,
     #[serde(deserialize_with = "name")]
@@ -25,7 +25,7 @@ pub(crate) struct Told {
     reason: Option<String>,
 }
 
-impl Told {
+impl ApiEvent {
     /// Kind and text for people; none of an event that a comparison shows.
     pub fn shown(&self) -> Option<(Kind, String)> {
         let reason = self.reason.as_deref().unwrap_or_default();
@@ -66,7 +66,7 @@ impl Told {
 ///
 /// # Errors
 /// Nothing answers there, or what answers refuses.
-pub(crate) async fn follow(socket: &Path, mut hear: impl FnMut(Told)) -> io::Result<()> {
+pub(crate) async fn follow(socket: &Path, mut take: impl FnMut(ApiEvent)) -> io::Result<()> {
     let mut lines = BufReader::new(UnixStream::connect(socket).await?);
     // By HTTP/1.0 the answer comes without chunks.
     let request = b"GET /v1/events HTTP/1.0\r\nHost: mpbond\r\n\r\n";
@@ -77,8 +77,8 @@ pub(crate) async fn follow(socket: &Path, mut hear: impl FnMut(Told)) -> io::Res
     }
     while let Some(line) = line(&mut lines).await? {
         // The other lines of the head are no objects.
-        if let Ok(told) = serde_json::from_str(&line) {
-            hear(told);
+        if let Ok(event) = serde_json::from_str(&line) {
+            take(event);
         }
     }
     Ok(())
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Option<String> {
-        let told: Told = serde_json::from_str(text).unwrap();
-        told.shown().map(|(_, text)| text)
+        let event: ApiEvent = serde_json::from_str(text).unwrap();
+        event.shown().map(|(_, text)| text)
     }
 
     #[test]

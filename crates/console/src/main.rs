@@ -6,6 +6,7 @@
 //! daemons.
 #![forbid(unsafe_code)]
 
+mod api_event;
 mod bounded;
 mod cli;
 mod client;
@@ -13,7 +14,6 @@ mod console;
 mod model;
 mod server;
 mod status;
-mod told;
 mod top;
 
 fn main() -> std::process::ExitCode {

@@ -39,8 +39,8 @@ const LONGEST_S: f64 = 5.0;
 /// Maximum number of samples: more answers than one a second are not asked for.
 const MAX_SAMPLES: usize = 1200;
 
-/// Maximum number of events that the daemon has told between two answers.
-const MAX_TOLD: u64 = 32;
+/// Maximum number of events of the API between two answers.
+const MAX_API_EVENTS: u64 = 32;
 
 /// Rates of all paths in the time between two answers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -152,10 +152,10 @@ impl Model {
         }
     }
 
-    /// Takes an event that the daemon has told; it is given out with the next answer. More than a
-    /// few between two answers are left out.
-    pub fn hear(&mut self, t: f64, kind: Kind, subject: &str, text: &str) {
-        if self.events.next_id() - self.given < MAX_TOLD {
+    /// Adds an event of the API, which is given out with the next answer. More than a few between
+    /// two answers are left out.
+    pub fn add_api_event(&mut self, t: f64, kind: Kind, subject: &str, text: &str) {
+        if self.events.next_id() - self.given < MAX_API_EVENTS {
             self.events.add(t, kind, subject, text);
         }
     }

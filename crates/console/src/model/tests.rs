@@ -187,14 +187,14 @@ fn a_daemon_that_does_not_answer_is_told_once() {
 fn events_that_the_daemon_tells_are_given_out_once_and_not_too_many() {
     let mut model = Model::default();
     take(&mut model, 0.0, &primary(1.0, &[("w", "up", 0, 0)]));
-    model.hear(0.5, Kind::LimitNear, "w", "cap of w");
+    model.add_api_event(0.5, Kind::LimitNear, "w", "cap of w");
     assert_eq!(model.events(), [], "not yet: the next answer has it");
     let (_, events) = take(&mut model, 1.0, &primary(2.0, &[("w", "down", 0, 0)]));
     assert_eq!(kinds(&events), [Kind::LimitNear, Kind::PathDown]);
     assert_eq!((events[0].t, events[0].text.as_str()), (0.5, "cap of w"));
     assert_eq!(model.events(), events);
     for _ in 0..10_000 {
-        model.hear(1.5, Kind::PolicyChanged, "", "x");
+        model.add_api_event(1.5, Kind::PolicyChanged, "", "x");
     }
     assert_eq!(model.fail(2.0, "it has ended").len(), 33);
     let (_, events) = take(&mut model, 3.0, &primary(3.0, &[("w", "down", 0, 0)]));

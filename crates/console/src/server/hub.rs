@@ -11,10 +11,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
+use crate::api_event::{ApiEvent, follow};
 use crate::client::Client;
 use crate::model::{Event, Frame, Model, Sample};
 use crate::status::Status;
-use crate::told::{Told, follow};
 
 /// Time between two questions to the daemon.
 const EVERY: Duration = Duration::from_secs(1);
@@ -182,13 +182,15 @@ impl Hub {
     async fn follow(self: Arc<Self>) {
         let socket = self.client.api();
         loop {
-            let hear = |told: Told| {
-                if let Some((kind, text)) = told.shown() {
+            let take = |event: ApiEvent| {
+                if let Some((kind, text)) = event.shown() {
                     let t = self.now();
-                    self.state().model.hear(t, kind, told.link(), &text);
+                    self.state()
+                        .model
+                        .add_api_event(t, kind, event.link(), &text);
                 }
             };
-            let _ = follow(&socket, hear).await;
+            let _ = follow(&socket, take).await;
             sleep(AGAIN).await;
         }
     }
