@@ -1,6 +1,8 @@
 // What a person changes: the use of links, and pairing. The console passes it on to the API of the
 // primary. Names come from other devices: they are only ever set as text.
 
+import { isolated } from './text.js';
+
 const MODES_MS = 5000;
 const PAIRING_MS = 1000;
 const at = (id) => document.getElementById(id);
@@ -9,10 +11,16 @@ const modes = new Map();
 const devices = new Map();
 let secret = '';
 let may = false;
+let hasEffect = false;
+// Number of the changes so far: an answer to a question before the last one is too old to be shown.
+let changes = 0;
 let changed = () => {};
 
 /** The use of a link as its person has chosen it, if this user may change it. */
 export const mode = (name) => (may ? modes.get(name) : undefined);
+
+/** Whether the mode of the policy can be chosen: a link has a cost or a radio. */
+export const modeHasEffect = () => hasEffect;
 
 /** The id of the helper to which a link leads, if this user may remove it. */
 export const device = (name) => (may ? devices.get(name) : undefined);
@@ -34,6 +42,7 @@ export function start(token, mayChange, show) {
 
 /** An answer of the API. Fails with the reason of a refusal. */
 async function ask(method, resource, value) {
+  if (method !== 'GET') changes += 1;
   const answer = await fetch(resource, {
     method,
     headers: { Authorization: `Bearer ${secret}` },
@@ -41,6 +50,8 @@ async function ask(method, resource, value) {
     cache: 'no-store',
     credentials: 'omit',
   });
+  // An answer that was under way meanwhile may be older than the change.
+  if (method !== 'GET') changes += 1;
   const body = await answer.json().catch(() => ({ error: `the console answers ${answer.status}` }));
   if (!answer.ok) throw new Error(body.error);
   return body;
@@ -54,16 +65,23 @@ function refused(why) {
 
 async function readModes() {
   if (!document.hidden) {
+    const before = changes;
     try {
       const { links } = await ask('GET', '/v1/links');
-      modes.clear();
-      links.forEach((link) => modes.set(link.name, link.mode));
-      await readDevices();
-      if (document.activeElement !== at('mode')) at('mode').value = (await ask('GET', '/v1/mode')).mode;
+      const known = await ask('GET', '/v1/devices');
+      const policy = await ask('GET', '/v1/mode');
+      if (changes === before) {
+        modes.clear();
+        links.forEach((link) => modes.set(link.name, link.mode));
+        showDevices(known);
+        hasEffect = policy.has_effect;
+        if (document.activeElement !== at('mode')) at('mode').value = policy.mode;
+      }
     } catch {
       // The daemon does not answer, which the page says already.
       modes.clear();
       devices.clear();
+      hasEffect = false;
     }
     changed();
   }
@@ -82,8 +100,7 @@ export async function setMode(name, wanted) {
   return modes.get(name);
 }
 
-async function readDevices() {
-  const known = await ask('GET', '/v1/devices');
+function showDevices(known) {
   devices.clear();
   known.devices.forEach(({ id, links }) => links?.forEach((name) => devices.set(name, id)));
 }
@@ -91,9 +108,12 @@ async function readDevices() {
 /** Removes a helper, with all links through it. */
 export async function remove(id) {
   try {
-    await ask('DELETE', `/v1/devices/${encodeURIComponent(id)}`);
+    const links = [...devices].filter(([, of]) => of === id).map(([name]) => name);
+    showDevices(await ask('DELETE', `/v1/devices/${encodeURIComponent(id)}`));
     refused('');
-    await readDevices();
+    at('removed').textContent = `${links.map(isolated).join(', ')}: removed until the next reload or`
+      + ` restart of the primary. To keep it so: mpbond unpair ${id}`;
+    at('removed').hidden = false;
   } catch (error) {
     refused(error.message);
   }
@@ -113,12 +133,14 @@ async function setPolicyMode() {
 
 let asking = '';
 let timer = 0;
+// Number of the requests so far that change the pairing.
+let pairs = 0;
 
 const SENTENCES = {
   none: () => 'A device that lends its link is added while this primary runs.',
   waiting: (p) => `On the other device, within ${p.expires_in_s} s:`,
   asking: (p) => `${p.device.name} has called with the code. Does it show this id?`,
-  paired: (p) => `${p.device.name} is used now, until the next restart.`
+  paired: (p) => `${p.device.name} is used now, until the next reload or restart.`
     + (p.section ? ' To keep it, append this to the file of the primary:' : ''),
   failed: (p) => `Not paired: ${p.error}.`,
 };
@@ -126,11 +148,19 @@ const SENTENCES = {
 /** Asks for the state of the pairing, or changes it, and shows it. */
 async function pair(method, value) {
   clearTimeout(timer);
-  try {
-    showPairing(await ask(method, '/v1/pairing', value));
-    if (method !== 'GET') refused('');
-  } catch (error) {
-    if (method !== 'GET') refused(error.message);
+  if (method === 'POST') at('removed').hidden = true;
+  if (method !== 'GET' || !document.hidden) {
+    const asked = (pairs += method === 'GET' ? 0 : 1);
+    try {
+      const pairing = await ask(method, '/v1/pairing', value);
+      // A later request has shown, or will show, what is true now.
+      if (asked !== pairs) return;
+      showPairing(pairing);
+      if (method !== 'GET') refused('');
+    } catch (error) {
+      if (asked !== pairs) return;
+      if (method !== 'GET') refused(error.message);
+    }
   }
   const isOpen = ['waiting', 'asking'].includes(at('pairing').dataset.state);
   // One that was begun by another program is shown, too.

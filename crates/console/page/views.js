@@ -2,7 +2,7 @@
 // set as text.
 
 import { colour, tone } from './chart.js';
-import { device, mode, remove, setMode } from './controls.js';
+import { device, mode, modeHasEffect, remove, setMode } from './controls.js';
 import { bytes, count, isolated, joules, milliseconds, percent, rate, shortId, span } from './text.js';
 
 const EVENTS_SHOWN = 30;
@@ -97,8 +97,7 @@ const NO_PATHS = {
 
 function paths(frame) {
   put(at('paths-title'), frame.daemon.role === 'helper' ? 'Primaries' : 'Paths');
-  // Without a policy there is no mode.
-  at('mode').hidden = frame.default_flows_total == null || !frame.paths.some((p) => mode(p.name));
+  at('mode').hidden = !modeHasEffect();
   at('paths-none').hidden = frame.paths.length > 0;
   put(at('paths-none'), NO_PATHS[frame.daemon.role] ?? '');
   const severalPeers = new Set(frame.paths.map((p) => p.peer)).size > 1;
@@ -302,9 +301,9 @@ function devices(frame) {
     add(`energy ${name}`, `Energy of ${name}`, '', facts);
   }
   each(at('device-cards'), cards, (c) => c.key, makeDevice, (element, card) => {
-    const { title, state, facts, ring, arc, ringText, away } = element.fields;
-    away.hidden = !card.id;
-    away.dataset.device = card.id ?? '';
+    const { title, state, facts, ring, arc, ringText } = element.fields;
+    element.fields.remove.hidden = !card.id;
+    element.fields.remove.dataset.device = card.id ?? '';
     put(title, card.title);
     state.hidden = !card.state;
     pill(state, card.state);
@@ -321,21 +320,21 @@ function devices(frame) {
   });
 }
 
-const SURE_MS = 5000;
+const CONFIRM_MS = 5000;
 
 /** A button that removes a helper at the second click. */
-function makeAway() {
-  const away = make('button', 'away-with', 'Remove');
-  away.type = 'button';
-  let sure = 0;
-  away.addEventListener('click', () => {
-    const isSure = Date.now() < sure;
-    sure = isSure ? 0 : Date.now() + SURE_MS;
-    put(away, isSure ? 'Remove' : 'Remove it, really?');
-    if (isSure) remove(away.dataset.device);
-    else setTimeout(() => put(away, 'Remove'), SURE_MS);
+function makeRemove() {
+  const button = make('button', 'remove', 'Remove');
+  button.type = 'button';
+  let until = 0;
+  button.addEventListener('click', () => {
+    const isConfirmed = Date.now() < until;
+    until = isConfirmed ? 0 : Date.now() + CONFIRM_MS;
+    put(button, isConfirmed ? 'Remove' : 'Confirm removal');
+    if (isConfirmed) remove(button.dataset.device);
+    else setTimeout(() => put(button, 'Remove'), CONFIRM_MS);
   });
-  return away;
+  return button;
 }
 
 function makeDevice() {
@@ -352,9 +351,9 @@ function makeDevice() {
   svg('circle', { ...circle, class: 'track' }, fields.ring);
   fields.arc = svg('circle', { ...circle, class: 'arc', transform: 'rotate(-90 20 20)' }, fields.ring);
   fields.ringText = svg('text', { x: 20, y: 22.5, 'text-anchor': 'middle' }, fields.ring);
-  fields.away = makeAway();
+  fields.remove = makeRemove();
   const element = make('li', 'card', make('div', 'head', fields.title, fields.state),
-    make('div', 'body', fields.facts, fields.ring), fields.away);
+    make('div', 'body', fields.facts, fields.ring), fields.remove);
   element.fields = fields;
   return element;
 }

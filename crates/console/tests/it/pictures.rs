@@ -12,7 +12,7 @@ use crate::page;
 /// Replaces the answers of the console's server by lines that the test has made.
 const REPLAY: &str = "window.fetch = async (resource) => ({ ok: true,
     json: async () => ({ '/v1/links': { links: ['wifi', 'phone', 'tablet'].map((name) => ({ name, mode: 'bonded' })) },
-        '/v1/mode': { mode: 'balanced' },
+        '/v1/mode': { mode: 'balanced', has_effect: true },
         '/v1/devices': { devices: [{ id: 'P', links: ['phone'] }, { id: 'T', links: ['tablet'] }] },
         '/v1/pairing': { state: 'waiting', code: '1234-5678', addresses: ['10.42.0.7:4435'], expires_in_s: 94 } })[resource],
     body: new ReadableStream({ start(to) { to.enqueue(new TextEncoder().encode(LINES)); } }) });";

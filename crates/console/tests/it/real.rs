@@ -230,6 +230,24 @@ fn a_person_switches_links_and_pairs_a_device_on_the_page() {
     until(&socket, has(1, "backup"));
     page.until("document.getElementById('refusal').hidden");
 
+    // An answer from before a change that comes after it is not shown.
+    page.eval(
+        "(() => { const ask = fetch; window.fetch = async (...question) => {
+            const answer = await ask(...question);
+            if (question[0] === '/v1/links') await new Promise((done) => { window.late = done; });
+            return answer; }; window.ask = ask; return 1 })()",
+    );
+    page.until("!!window.late");
+    page.eval(&choose(1, "off"));
+    until(&socket, has(1, "off"));
+    page.eval("(window.fetch = ask, late(), 1)");
+    page.until("!document.querySelectorAll('#paths .use')[1].disabled");
+    thread::sleep(Duration::from_millis(1500));
+    let shown = page.eval("document.querySelectorAll('#paths .use')[1].value");
+    assert_eq!(shown, "off");
+    page.eval(&choose(1, "standby"));
+    until(&socket, has(1, "backup"));
+
     // The mode of the policy.
     page.until("document.getElementById('mode').value === 'balanced'");
     let saver = "(() => { const mode = document.getElementById('mode'); mode.value = 'saver';
@@ -272,16 +290,20 @@ fn a_person_switches_links_and_pairs_a_device_on_the_page() {
     page.until(&format!("/name = \"<b>tablet<.b>\"/.test({shown})"));
     page.until("document.querySelectorAll('#paths li').length === 3");
     // The device goes again, at the second click.
-    let buttons = "[...document.querySelectorAll('.away-with:not([hidden])')]";
+    let buttons = "[...document.querySelectorAll('.remove:not([hidden])')]";
     page.until(&format!("{buttons}.length === 2"));
     let press = format!("{buttons}[1].click(), 1");
     page.eval(&press);
     assert_eq!(
         page.eval(&format!("{buttons}[1].textContent")),
-        "Remove it, really?"
+        "Confirm removal"
     );
     page.eval(&press);
     page.until("document.querySelectorAll('#paths li').length === 2");
+    let advice = format!("mpbond unpair {}", tablet.id());
+    page.until(&format!(
+        "document.getElementById('removed').textContent.endsWith('{advice}')"
+    ));
     page.click("#pairing-cancel");
     page.until("document.getElementById('pairing').dataset.state === 'none'");
 }
