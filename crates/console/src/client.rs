@@ -1,6 +1,6 @@
 //! Client of a daemon's status socket, and of a primary's API beside it.
 
-use std::io::{self, ErrorKind, Read, Write as _};
+use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use mpbond_command::Failure;
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
 
 use crate::status::Status;
 
@@ -152,14 +154,16 @@ impl Client {
     ///
     /// # Errors
     /// Nothing answers, in one line.
-    pub fn pass(
+    pub async fn pass(
         &self,
         method: &str,
         resource: &str,
         body: &[u8],
     ) -> Result<(u16, Vec<u8>), String> {
         let socket = api_beside(&self.socket);
-        pass(&socket, method, resource, body).map_err(|e| reason(&socket, &e))
+        let passed = timeout(WITHIN, pass(&socket, method, resource, body)).await;
+        let passed = passed.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
+        passed.map_err(|e| reason(&socket, &e))
     }
 }
 
@@ -175,17 +179,25 @@ fn api_beside(status: &Path) -> PathBuf {
     }
 }
 
-fn pass(socket: &Path, method: &str, resource: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_write_timeout(Some(WITHIN))?;
+async fn pass(
+    socket: &Path,
+    method: &str,
+    resource: &str,
+    body: &[u8],
+) -> io::Result<(u16, Vec<u8>)> {
+    let mut stream = tokio::net::UnixStream::connect(socket).await?;
     let length = body.len();
     // By HTTP/1.0 the answer comes without chunks.
     let head =
         format!("{method} {resource} HTTP/1.0\r\nHost: mpbond\r\nContent-Length: {length}\r\n\r\n");
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body)?;
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body).await?;
     let mut text = Vec::new();
-    Answer::of(stream).read_to_end(&mut text)?;
+    let mut answer = stream.take(MAX_ANSWER_BYTES + 1);
+    answer.read_to_end(&mut text).await?;
+    if text.len() as u64 > MAX_ANSWER_BYTES {
+        return Err(too_long());
+    }
     answered(text).ok_or_else(|| io::Error::other("not an answer of an API"))
 }
 
@@ -253,10 +265,14 @@ impl Read for Answer {
         let octets = self.stream.read(block)?;
         self.octets += octets as u64;
         if self.octets > MAX_ANSWER_BYTES {
-            return Err(io::Error::other("its answer is longer than 16 MiB"));
+            return Err(too_long());
         }
         Ok(octets)
     }
+}
+
+fn too_long() -> io::Error {
+    io::Error::other("its answer is longer than 16 MiB")
 }
 
 /// The error in one line, with its remedy.

@@ -1,7 +1,6 @@
 //! Requests of the page that are passed on to the API of a primary: what a person changes, and what
 //! he has to see for that.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,20 +37,13 @@ fn is_segment(text: &str) -> bool {
 }
 
 /// Passes a request on; the answer is that of the API, whose rights are those of this process.
-pub(super) async fn pass(
-    hub: &Arc<Hub>,
-    method: Method,
-    path: String,
-    body: Incoming,
-) -> Response<Body> {
+pub(super) async fn pass(hub: &Hub, method: &Method, path: &str, body: Incoming) -> Response<Body> {
     let whole = Limited::new(body, MAX_BODY_BYTES).collect();
     let Ok(Ok(body)) = timeout(BODY_WITHIN, whole).await else {
         return refused(StatusCode::BAD_REQUEST, "the body is too long or too slow");
     };
-    let (hub, body) = (Arc::clone(hub), body.to_bytes());
-    let asked = move || hub.client().pass(method.as_str(), &path, &body);
-    let answer = tokio::task::spawn_blocking(asked).await;
-    match answer.unwrap_or_else(|e| Err(e.to_string())) {
+    let client = hub.client();
+    match client.pass(method.as_str(), path, &body.to_bytes()).await {
         Ok((code, body)) => {
             let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
             with_code(code, body.into())

@@ -164,8 +164,8 @@ impl Site {
         let mut answer = match guard::check(method, request.headers(), self.port, is_change) {
             Err((status, why)) => plain(status, why),
             Ok(()) if is_change && self.token.is_in(request.headers()) => {
-                let (method, path) = (method.clone(), path.to_owned());
-                changes::pass(&self.hub, method, path, request.into_body()).await
+                let (head, body) = request.into_parts();
+                changes::pass(&self.hub, &head.method, head.uri.path(), body).await
             }
             Ok(()) if is_change => unauthorized(),
             Ok(()) => self.content(&request),
