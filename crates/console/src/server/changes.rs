@@ -19,15 +19,22 @@ const MAX_BODY_BYTES: usize = 16 << 10;
 /// Time for the body of a request.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 
+/// Methods by which a resource of the API is asked for; none of another path.
+pub(super) fn methods(path: &str) -> Option<&'static str> {
+    let is_in = |folder: &str| path.strip_prefix(folder).is_some_and(is_segment);
+    match path {
+        "/v1/links" | "/v1/devices" => Some("GET"),
+        "/v1/mode" => Some("GET, PUT"),
+        "/v1/pairing" => Some("GET, POST, PATCH, DELETE"),
+        _ if is_in("/v1/links/") => Some("PATCH"),
+        _ if is_in("/v1/devices/") => Some("DELETE"),
+        _ => None,
+    }
+}
+
 /// Whether such a request is passed on.
 pub(super) fn are_asked(method: &Method, path: &str) -> bool {
-    match (method.as_str(), path) {
-        ("GET", "/v1/links" | "/v1/devices") | ("GET" | "PUT", "/v1/mode") => true,
-        ("GET" | "POST" | "PATCH" | "DELETE", "/v1/pairing") => true,
-        ("PATCH", path) => path.strip_prefix("/v1/links/").is_some_and(is_segment),
-        ("DELETE", path) => path.strip_prefix("/v1/devices/").is_some_and(is_segment),
-        _ => false,
-    }
+    methods(path).is_some_and(|methods| methods.split(", ").any(|m| m == method.as_str()))
 }
 
 /// Whether this is one segment of a path: unreserved characters and encoded ones (RFC 3986).

@@ -50,15 +50,16 @@ pub(super) fn find(path: &str) -> Option<(&'static str, &'static str)> {
     Some((file.1, file.2))
 }
 
-/// Adds the headers that every answer has. There are none of cross-origin sharing, and no cookies.
-pub(super) fn add_headers(headers: &mut HeaderMap) {
+/// Adds the headers that every answer has, among them the methods of what was asked for. There are
+/// none of cross-origin sharing, and no cookies.
+pub(super) fn add_headers(headers: &mut HeaderMap, methods: &'static str) {
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-store"),
-        (ALLOW, "GET"),
+        (ALLOW, methods),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }

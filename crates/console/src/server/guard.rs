@@ -64,7 +64,10 @@ pub(super) fn check(
     }
     if method != Method::GET {
         if !may_change {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"));
+            return Err((
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this method is not answered here\n",
+            ));
         }
         if !is_of_the_page(headers) {
             return Err((StatusCode::FORBIDDEN, "another page asks\n"));

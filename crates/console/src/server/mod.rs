@@ -161,6 +161,7 @@ impl Site {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (method, path) = (request.method(), request.uri().path());
         let is_change = changes::are_asked(method, path);
+        let methods = changes::methods(path);
         let mut answer = match guard::check(method, request.headers(), self.port, is_change) {
             Err((status, why)) => plain(status, why),
             Ok(()) if is_change && self.token.is_in(request.headers()) => {
@@ -170,7 +171,7 @@ impl Site {
             Ok(()) if is_change => unauthorized(),
             Ok(()) => self.content(&request),
         };
-        files::add_headers(answer.headers_mut());
+        files::add_headers(answer.headers_mut(), methods.unwrap_or("GET"));
         answer
     }
 

@@ -155,12 +155,18 @@ fn changes_are_passed_on_for_the_page_alone() {
         }
     }
     let mine = format!("{bearer}{SAME}");
-    for line in [
-        "PUT /v1/policy",
-        "DELETE /v1/links/a",
-        "PATCH /v1/links/a/b",
+    for (line, methods) in [
+        ("PUT /v1/policy", "GET"),
+        ("DELETE /v1/links/a", "PATCH"),
+        ("PATCH /v1/links/a/b", "GET"),
+        ("PUT /v1/pairing", "GET, POST, PATCH, DELETE"),
     ] {
-        assert_eq!(status(&ask(line, &mine, "{}")), "405", "{line}");
+        let answer = ask(line, &mine, "{}");
+        assert_eq!(status(&answer), "405", "{line}");
+        assert!(
+            answer.contains(&format!("allow: {methods}\r\n")),
+            "{answer}"
+        );
     }
     for line in [
         "GET /v1/status",
