@@ -17,8 +17,8 @@ use crate::server::{Hub, Sockets, Token};
 /// Show the traffic of a running daemon as a page in a browser.
 ///
 /// Prints the address of the page, and serves it to this machine until Ctrl-C. The address contains
-/// a secret of this start, without which no data are given. The daemon is asked once a second while
-/// a page is open.
+/// a secret of this start, without which no data are given and nothing is changed. The daemon is
+/// asked once a second while a page is open.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,6 +35,9 @@ pub(crate) struct ConsoleArgs {
     /// Open the page in the browser of the desktop (xdg-open).
     #[arg(long)]
     open: bool,
+    /// Show no controls and change nothing: the address then gives only a view.
+    #[arg(long)]
+    read_only: bool,
 }
 
 impl ConsoleArgs {
@@ -65,7 +68,7 @@ impl ConsoleArgs {
             ))?;
             // Removed when this ends.
             let _forwarder = self.open.then(|| open(&address)).flatten();
-            let hub = Hub::new(client, first);
+            let hub = Hub::new(client, first, self.read_only);
             tokio::spawn(Hub::run(hub.clone()));
             tokio::select! {
                 served = sockets.serve(hub, token) => {

@@ -73,6 +73,7 @@ impl Line<'_> {
 #[derive(Debug)]
 pub(crate) struct Hub {
     client: Client,
+    read_only: bool,
     owner: Option<String>,
     start: Instant,
     state: Mutex<State>,
@@ -87,13 +88,14 @@ struct State {
 }
 
 impl Hub {
-    /// A hub for a daemon that has answered.
-    pub fn new(client: Client, first: Status) -> Arc<Self> {
+    /// A hub for a daemon that has answered. `read_only`: nothing is changed.
+    pub fn new(client: Client, first: Status, read_only: bool) -> Arc<Self> {
         let mut state = State::default();
         state.model.take(0.0, first);
         Arc::new(Self {
             owner: client.owner(),
             client,
+            read_only,
             start: Instant::now(),
             state: Mutex::new(state),
             listener_came: Notify::new(),
@@ -102,6 +104,11 @@ impl Hub {
 
     pub(super) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Whether no change is passed on, and no control is shown.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -125,7 +132,7 @@ impl Hub {
             samples: state.model.samples().collect(),
             events: state.model.events(),
             owner: self.owner.as_deref(),
-            may_change: self.client.may_change(),
+            may_change: !self.read_only && self.client.may_change(),
         };
         let mut lines = vec![history.bytes()];
         let is_new = |frame: &&Frame| self.now() - frame.t < NEW_S;

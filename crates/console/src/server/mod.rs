@@ -160,8 +160,9 @@ impl Site {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (method, path) = (request.method(), request.uri().path());
-        let is_change = changes::are_asked(method, path);
-        let methods = changes::methods(path);
+        let passes_on = !self.hub.is_read_only();
+        let is_change = passes_on && changes::are_asked(method, path);
+        let methods = changes::methods(path).filter(|_| passes_on);
         let mut answer = match guard::check(method, request.headers(), self.port, is_change) {
             Err((status, why)) => plain(status, why),
             Ok(()) if is_change && self.token.is_in(request.headers()) => {

@@ -3,6 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, TcpStream, UdpSocket};
+use std::os::unix::net::UnixListener;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::console::Console;
@@ -178,6 +180,28 @@ fn changes_are_passed_on_for_the_page_alone() {
     assert_eq!(status(&ask("GET /v1/links", "", "")), "401");
     let long = "x".repeat(20_000);
     assert_eq!(status(&ask("POST /v1/pairing", &mine, &long)), "400");
+}
+
+#[test]
+fn with_read_only_no_change_is_passed_on_and_no_control_is_shown() {
+    let (daemon, console) = start();
+    // An API that this user may change, and that answers nothing.
+    let api = UnixListener::bind(daemon.socket.with_extension("api")).unwrap();
+    thread::spawn(move || api.incoming().for_each(drop));
+    let options = ["--socket", daemon.place(), "--read-only"];
+    let view = Console::start_with(&options, &[]);
+    for (console, code, may_change) in [(console, "502", true), (view, "405", false)] {
+        let shown = until(&mut listen(&console), "may_change");
+        let expected = format!("\"may_change\":{may_change}");
+        assert!(shown.contains(&expected), "{shown}");
+        let answer = console.request(&format!(
+            "PATCH /v1/links/a HTTP/1.1\r\nHost: localhost:{}\r\n{}Content-Length: 2\r\n\
+             Sec-Fetch-Site: same-origin\r\nConnection: close\r\n\r\n{{}}",
+            console.port,
+            console.bearer()
+        ));
+        assert_eq!(status(&answer), code, "{answer}");
+    }
 }
 
 #[test]

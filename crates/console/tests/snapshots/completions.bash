@@ -89,7 +89,7 @@ _mpbond_console() {
             return 0
             ;;
         mpbond_console__subcmd__console)
-            opts="-h -V --role --socket --port --open --log --log-json --help --version"
+            opts="-h -V --role --socket --port --open --read-only --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
