@@ -174,8 +174,8 @@ fn recordings_begin_with_each_transfer() {
         let rows = survey(&of_pairs(pairs)).unwrap().settings;
         rows.iter().map(|row| row.setting).collect::<Vec<_>>()
     };
-    assert_eq!(numbers(SurveyPairs::Tuning), [0; 3]);
-    assert_eq!(numbers(SurveyPairs::Report), [1; 3]);
+    assert_eq!(numbers(SurveyPairs::Tuning), [0; 4]);
+    assert_eq!(numbers(SurveyPairs::Report), [1; 4]);
     let three = SurveyOptions {
         devices: vec![3],
         ..of_pairs(SurveyPairs::All)
