@@ -1,4 +1,4 @@
-//! Whether anything moves on any connection.
+//! Activity of the connections: a note that bytes have moved on any of them.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 

@@ -7,9 +7,9 @@ use crate::subflow::Subflow;
 /// Maximum number of paths: of a peer that changes its names, the oldest ones are forgotten.
 const MAX_PATHS: usize = 16;
 
-/// What is known of the paths between two peers, as earlier connections have shown it: rates and
-/// round-trip times. A subflow that joins a session begins with what is known of the path of its
-/// name and helper, instead of the little that a path of unknown rate is given.
+/// Rates of the paths between two peers, as earlier connections have shown them. A subflow that
+/// joins a session begins with what is known of the path of its name and helper, instead of the
+/// little that a path of unknown rate is given.
 #[derive(Clone, Debug, Default)]
 pub struct KnownPaths(Vec<Known>);
 
@@ -21,8 +21,13 @@ struct Known {
 }
 
 impl Known {
+    /// The path, as both ends name it.
+    fn key(&self) -> (Option<HelperId>, &str) {
+        (self.helper, &self.name)
+    }
+
     fn is_of(&self, s: &Subflow) -> bool {
-        self.helper == s.helper && self.name == s.name
+        self.key() == (s.helper, s.name.as_str())
     }
 }
 
@@ -54,27 +59,20 @@ impl KnownPaths {
     /// Adds what another session has shown: of each path what was measured last.
     pub fn add(&mut self, other: Self) {
         for known in other.0 {
-            let same = |k: &&Known| k.helper == known.helper && k.name == known.name;
-            let before = self.0.iter().find(same);
+            let before = self.0.iter().find(|before| before.key() == known.key());
             if before.is_none_or(|before| before.path.at() <= known.path.at()) {
                 self.put(known);
             }
         }
     }
 
-    /// Number of paths of which something is known.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether nothing is known of any.
+    /// Whether nothing is known of any path.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     fn put(&mut self, new: Known) {
-        self.0
-            .retain(|known| known.helper != new.helper || known.name != new.name);
+        self.0.retain(|known| known.key() != new.key());
         if self.0.len() == MAX_PATHS {
             self.0.remove(0);
         }

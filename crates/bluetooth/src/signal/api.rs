@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// What a primary gets that answers so, and what is made of that.
+    /// Request that a primary with this answer receives, and the result of telling it.
     fn told(name: &str, answer: &'static str) -> (String, Result<(), String>) {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("primary.api");

@@ -1,4 +1,4 @@
-//! Which requests are answered: the checks of header Host, method, origin and token.
+//! Checks of a request before it is answered: header Host, method, origin and token.
 //!
 //! Every user and every web page on this machine can send requests to a loopback address. A page
 //! can also let a name of its own resolve to that address (DNS rebinding): its requests carry that

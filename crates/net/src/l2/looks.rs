@@ -1,4 +1,4 @@
-//! When a stream looks for frames: at each arrival, or at intervals while many come.
+//! Instants at which a stream looks for frames: each arrival, or intervals while many come.
 //!
 //! Each wake-up costs several system calls, however few frames it finds (ADR 0042, for relays).
 
