@@ -88,7 +88,7 @@ pub struct Scheme {
     pub stream_order: StreamOrder,
     /// Mechanisms of the sender that are left out (docs/ablation.md). Only in files with `simulated
     /// = true`.
-    #[serde(default, deserialize_with = "from_names")]
+    #[serde(default)]
     pub without: Vec<Mechanism>,
     /// Price of energy; without it, helpers are always used.
     pub energy_price: Option<EnergyPrice>,
@@ -190,14 +190,6 @@ fn default_idle() -> Duration {
 fn from_name<'de, D: Deserializer<'de>>(d: D) -> Result<SchedulerKind, D::Error> {
     let name = String::deserialize(d)?;
     name.parse().map_err(serde::de::Error::custom)
-}
-
-fn from_names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Mechanism>, D::Error> {
-    let names = Vec::<String>::deserialize(d)?;
-    let names = names.iter().map(|name| name.parse());
-    names
-        .collect::<Result<_, _>>()
-        .map_err(serde::de::Error::custom)
 }
 
 impl Scheme {
