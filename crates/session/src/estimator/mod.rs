@@ -246,6 +246,11 @@ impl Estimator {
         if grew {
             self.grew_at = now;
         }
+        // The kernel shows the sample of the latest flight until there is another one. What it showed
+        // before an idle time, at the end of a transfer, is no measurement of now.
+        let is_repeated = info.delivery_rate == self.path.delivery_rate
+            && info.app_limited == self.path.app_limited;
+        let is_old = is_repeated && self.near.is_some_and(|n| now.since(n.at) > RTT_LASTS);
         self.path = info;
         self.path_at = now;
         let due = self
@@ -280,7 +285,8 @@ impl Estimator {
             let sample = info.delivery_rate.bytes_per_sec();
             let known = self.near.map_or(0.0, |n| n.bytes_per_sec);
             // A flow that lacked bytes, or a window, shows no more than a lower bound.
-            let measured = !info.app_limited && (!info.slow_start || self.is_queued(&info));
+            let shows_path = !info.slow_start || self.is_queued(&info);
+            let measured = !is_old && !info.app_limited && shows_path;
             if measured && !self.near_measured {
                 // Lower bounds of slow start are no part of an average of measurements.
                 self.near_measured = true;
