@@ -38,7 +38,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day survey ablation peers fuzz deny bench footprint \
+.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit unit-programs hunt simulate day survey ablation peers fuzz deny bench footprint \
 	load soak upgrades quickstart-test bluetooth console-test advisories prepare install uninstall dist dist-check clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
@@ -93,9 +93,13 @@ fmt:
 clippy:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Tests with daemons wait most of the time, hence two at a time for each processor.
+unit-programs:
+	cargo test --workspace --locked --no-run
+
+# Tests with daemons wait most of the time (those of crates/mpbond/tests/failure use a third of a
+# processor when four run at a time), hence four at a time for each processor.
 unit:
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 2))} \
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 4))} \
 		cargo test --workspace --locked --no-fail-fast
 
 hunt: prepare
