@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::experiment::{Carrier, Connection, Experiment, LEAST_OF_PAGE, Scheme, Start, Workload};
 use crate::ideal::ideal_time;
+use crate::repetitions::order;
 
 /// Time to start daemons and join all subflows.
 pub(crate) const DAEMONS: Duration = Duration::from_millis(900);
@@ -46,6 +47,26 @@ pub(crate) fn of_each_transfer(e: &Experiment) -> Result<Vec<Duration>> {
     Bounds::default().of_each_transfer(e)
 }
 
+/// The same for one repetition of `workloads`.
+///
+/// # Errors
+/// As [`of_each_transfer`].
+pub(crate) fn of_repetition(
+    e: &Experiment,
+    workloads: &[&Workload],
+    repetition: u32,
+) -> Result<Vec<Duration>> {
+    let each = Bounds::default().of_schemes(e, workloads)?;
+    Ok(in_order(e, &each, repetition))
+}
+
+/// Durations of one repetition, from those of each scheme.
+fn in_order(e: &Experiment, each: &[Vec<Duration>], repetition: u32) -> Vec<Duration> {
+    let order = order(each.len(), e.seed, repetition).into_iter();
+    let schemes = order.filter_map(|position| each.get(position));
+    schemes.flatten().copied().collect()
+}
+
 /// Cache of fluid bounds. Over recorded links a bound takes a while to compute, and shortening a
 /// run asks for all of them repeatedly.
 #[derive(Default)]
@@ -57,16 +78,30 @@ pub(crate) type BoundOf = (Vec<String>, usize, String, u64);
 
 impl Bounds {
     fn of_each_transfer(&mut self, e: &Experiment) -> Result<Vec<Duration>> {
-        let mut once = Vec::new();
+        let workloads: Vec<&Workload> = e.workloads.iter().collect();
+        let each = self.of_schemes(e, &workloads)?;
+        let all = (0..e.repetitions).flat_map(|repetition| in_order(e, &each, repetition));
+        Ok(all.collect())
+    }
+
+    /// Duration of each of `workloads` that a scheme carries, for every scheme.
+    fn of_schemes(
+        &mut self,
+        e: &Experiment,
+        workloads: &[&Workload],
+    ) -> Result<Vec<Vec<Duration>>> {
+        let mut all = Vec::new();
         for scheme in &e.schemes {
             let mut before: Option<&Workload> = None;
-            for workload in e.workloads_of(scheme) {
+            let mut once = Vec::new();
+            for workload in workloads.iter().copied().filter(|w| scheme.carries(w)) {
                 let fresh = before.is_none_or(|before| before.leaves_other_links(e, workload));
                 once.push(self.of(e, scheme, workload, fresh)?);
                 before = Some(workload);
             }
+            all.push(once);
         }
-        Ok(once.repeat(e.repetitions as usize))
+        Ok(all)
     }
 
     pub fn whole(&mut self, e: &Experiment) -> Result<Duration> {

@@ -27,7 +27,11 @@ impl RunReport {
             format!("{most} devices: not faster than one")
         };
         text += &format!(" ({all:.1} s, not {one:.1} s)");
-        if self.transfers.iter().any(|t| !t.fit) {
+        if self
+            .transfers
+            .iter()
+            .any(|t| !t.fit || t.disturbed.is_some())
+        {
             text += "; this machine was too busy for exact times";
         }
         Some(text)

@@ -138,6 +138,7 @@ mod progress;
 mod quantity;
 mod record;
 mod recordings;
+mod repetitions;
 pub mod report;
 mod resume;
 mod run;
@@ -153,6 +154,7 @@ mod sys;
 mod table;
 mod tap;
 mod tether;
+mod waiting;
 mod watch;
 mod wiring;
 
@@ -169,7 +171,7 @@ pub use host::Host;
 pub use links::played_links;
 pub use list::list;
 pub use machine::date;
-pub use machine_use::Use as MachineUse;
+pub use machine_use::{Use as MachineUse, Waited};
 pub use origin::{Received, origin};
 pub use quantity::Quantity;
 pub use record::{

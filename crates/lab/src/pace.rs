@@ -21,6 +21,11 @@ impl Pace {
         }
     }
 
+    /// Adds transfers at the end.
+    pub fn further(&mut self, each: Vec<Duration>) {
+        self.to_come.extend(each);
+    }
+
     /// Number of transfers, done or not.
     pub fn total(&self) -> usize {
         self.to_come.len()
@@ -86,6 +91,8 @@ mod tests {
         assert_eq!(pace.left(), S(0));
         pace.done(99, S(1));
         assert_eq!(pace.total(), 4);
+        pace.further(vec![S(120)]);
+        assert_eq!((pace.total(), pace.left()), (5, S(40)));
     }
 
     #[test]

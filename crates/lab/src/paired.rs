@@ -1,6 +1,6 @@
 //! Comparison of transfers within repetitions, so that disturbances affect both.
 
-use crate::machine_use::are_fit;
+use crate::machine_use::are_undisturbed;
 use crate::quantity::Quantity;
 use crate::record::Transfer;
 
@@ -51,7 +51,7 @@ fn pairs<'d>(
     fit_of(transfers, own.0, own.1).filter_map(move |d| {
         let mut theirs = fit_of(transfers, versus.0, versus.1);
         let theirs = theirs.find(|o| o.repetition == d.repetition)?;
-        if quantity == Quantity::CpuMachine && !are_fit(&[d.machine?, theirs.machine?]) {
+        if quantity == Quantity::CpuMachine && !are_undisturbed(&[d.machine?, theirs.machine?]) {
             return None;
         }
         Some((quantity.of(d, model)?, quantity.of(theirs, model)?))

@@ -41,6 +41,11 @@ impl Progress {
         }
     }
 
+    /// More transfers follow those that were planned, expected to take `each`.
+    pub fn further(&mut self, each: Vec<Duration>) {
+        self.pace.further(each);
+    }
+
     /// Transfer `number` (from 0) has a result from an earlier run.
     pub fn skipped(&mut self, number: usize) {
         self.pace.skipped(number);

@@ -93,6 +93,11 @@ impl Done {
         Ok(())
     }
 
+    /// All results so far.
+    pub fn transfers(&self) -> &[Transfer] {
+        &self.transfers
+    }
+
     /// All results.
     pub fn into_transfers(self) -> Vec<Transfer> {
         self.transfers

@@ -2,12 +2,13 @@
 
 use crate::experiment::{Direction, Role, name_of};
 use crate::grid::Grid;
-use crate::machine_use::{Use, are_fit};
+use crate::machine_use::{Use, are_undisturbed};
 use crate::quantity::Quantity;
 use crate::record::{
     Comparison, Estimate, Judgement, RunReport, Standing, SubflowShare, Summary, Transfer, Verdict,
 };
 use crate::statistics::estimate;
+use crate::waiting::{WAITING, WAITING_NOTE, waiting};
 
 impl RunReport {
     /// The report as text: every transfer of a short run, statistics of a long one, asserts, and
@@ -47,15 +48,27 @@ impl RunReport {
         if !machine.is_empty() {
             text += &format!("\n{MACHINE}, {MACHINE_NOTE}\n{}\n", machine.to_text());
         }
+        let waiting = waiting(&self.transfers);
+        if !waiting.is_empty() {
+            text += &format!("\n{WAITING}, {WAITING_NOTE}\n{}\n", waiting.to_text());
+        }
         if !self.asserts.is_empty() {
             text += &format!("\n{}\n", judgements(&self.asserts).to_text());
         }
         if !self.paper.is_empty() {
             text += &format!("\n{}\n", comparisons(&self.paper).to_text());
         }
-        for d in self.transfers.iter().filter(|d| !d.fit) {
+        for d in self.transfers.iter().filter(|d| !d.fit && !d.is_left_out()) {
             let why = d.unfit_because.as_deref().unwrap_or("no reason given");
             text += &format!("unfit: {}, {}: {why}\n", d.name, d.workload);
+        }
+        for d in &self.transfers {
+            if let Some(why) = &d.disturbed {
+                text += &format!("disturbed: {}, {}: {why}\n", d.name, d.workload);
+            }
+        }
+        for words in self.disturbed_words() {
+            text += &format!("{words}\n");
         }
         let number = match self.verdict() {
             Verdict::Passed => 32,
@@ -149,6 +162,7 @@ pub(crate) fn summaries(all: &[Summary]) -> Grid {
         "scheme",
         "n",
         "unfit",
+        "disturbed",
         "mean s",
         "sd",
         "95 % of mean",
@@ -184,6 +198,7 @@ pub(crate) fn summaries(all: &[Summary]) -> Grid {
             s.scheme.clone(),
             s.fit.to_string(),
             s.unfit.to_string(),
+            s.disturbed.to_string(),
             show(s.seconds, |e| Some(e.mean)),
             show(s.seconds, |e| e.standard_deviation),
             mean_interval(s.seconds),
@@ -247,7 +262,7 @@ pub(crate) const MACHINE: &str = "Use of the whole machine, % of one processor";
 pub(crate) const MACHINE_NOTE: &str = "means of all transfers: own is everything but idle time, \
     steal and other programs, the idle machine's use included; of it, by the processes of \
     daemons, in system calls as well. The rest is the work of client, origin, links, and of the \
-    kernel. A transfer is fit when steal and others are at most 25 %";
+    kernel. A transfer is undisturbed when steal and others are at most 25 %";
 
 /// Use of the whole machine; empty where it was not measured.
 pub(crate) fn machine(all: &[Transfer]) -> Grid {
@@ -256,7 +271,7 @@ pub(crate) fn machine(all: &[Transfer]) -> Grid {
         (Role::Helper, "busiest helper's"),
         (Role::Proxy, "proxy's"),
     ];
-    let mut header = vec!["transfer", "scheme", "fit", "own"];
+    let mut header = vec!["transfer", "scheme", "undisturbed", "own"];
     header.extend(daemons.map(|(_, name)| name));
     header.extend(["steal", "others"]);
     let mut grid = Grid::new(header, &[0, 1, 2]);
@@ -276,11 +291,13 @@ pub(crate) fn machine(all: &[Transfer]) -> Grid {
             let values = measured.iter().filter_map(|(d, used)| value(d, used));
             show(estimate(values), |e| Some(e.mean))
         };
-        let fit = measured.iter().filter(|(_, used)| are_fit(&[*used]));
+        let quiet = measured
+            .iter()
+            .filter(|(_, used)| are_undisturbed(&[*used]));
         let mut row = vec![
             workload.to_owned(),
             scheme.to_owned(),
-            format!("{} of {}", fit.count(), measured.len()),
+            format!("{} of {}", quiet.count(), measured.len()),
             mean(&|_, used| Some(used.own() * 100.0)),
         ];
         let of_role = |role| mean(&|d, _| d.cpu_percent.get(&role).copied());

@@ -56,6 +56,10 @@ pub(crate) struct RunArgs {
     /// Repetitions of each scheme and workload, instead of the file's number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: Option<u32>,
+    /// Further repetitions of what was disturbed or unfit, at most. By default half of the
+    /// repetitions, and none with --at-most.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=10_000))]
+    further: Option<u32>,
     /// Leave out repetitions, then workloads, until the estimated time is at most this.
     #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
     at_most: Option<Duration>,
@@ -87,6 +91,7 @@ impl RunArgs {
             pcap: self.pcap,
             resume: self.resume,
             repetitions: self.repetitions,
+            further: self.further,
             at_most: self.at_most,
             schemes: self.schemes,
             workloads: self.workloads,

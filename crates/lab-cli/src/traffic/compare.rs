@@ -111,9 +111,9 @@ impl CompareArgs {
 }
 
 fn line(costs: &Costs) -> String {
-    match costs.is_fit {
+    match costs.is_undisturbed {
         true => format!("TCP {:.2} s/GB, frames {:.2} s/GB", costs.tcp_s, costs.l2_s),
-        false => "unfit: other programs ran".to_owned(),
+        false => "disturbed: other programs ran".to_owned(),
     }
 }
 
@@ -136,10 +136,14 @@ fn text(result: &Comparison) -> String {
             }
         ),
         _ => {
-            let fit = result.repetitions.iter().filter(|c| c.is_fit).count();
+            let quiet = result
+                .repetitions
+                .iter()
+                .filter(|c| c.is_undisturbed)
+                .count();
             format!(
-                "not judged: {fit} of {} repetitions were fit, and half of them have to be, at \
-                 least 2: end other programs, and repeat\n",
+                "not judged: {quiet} of {} repetitions were undisturbed, and half of them have to \
+                 be, at least 2: end other programs, and repeat\n",
                 result.repetitions.len()
             )
         }
@@ -158,7 +162,7 @@ mod tests {
                 repetitions: vec![Costs {
                     tcp_s: 4.0,
                     l2_s: 3.0,
-                    is_fit: pays.is_some(),
+                    is_undisturbed: pays.is_some(),
                 }],
                 saving,
                 interval,
@@ -176,7 +180,7 @@ mod tests {
         assert!(bad.contains("save -70 %") && bad.contains("leave `ethernet_frames` off"));
         let busy = of(None, None, None);
         assert!(
-            busy.contains("unfit") && busy.contains("not judged: 0 of 1 repetitions were fit"),
+            busy.contains("disturbed: other programs ran\nnot judged: 0 of 1 repetitions were"),
             "{busy}"
         );
     }

@@ -214,7 +214,7 @@ fn records_become_a_report() {
     std::fs::write(file("b.json"), record([1.6, 1.8])).unwrap();
     let (a, b) = (file("a.json"), file("b.json"));
     let table = ok(&["lab", "report", text(&a), text(&b)]);
-    assert!(table.contains("| w | one | 4 | 0 | 1.650 |"), "{table}");
+    assert!(table.contains("| w | one | 4 | 0 | 0 | 1.650 |"), "{table}");
     let (html, markdown, svg) = (file("r.html"), file("r.md"), file("svg"));
     ok(&[
         "lab",

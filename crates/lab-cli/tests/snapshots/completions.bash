@@ -2041,7 +2041,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__lab__subcmd__run)
-            opts="-q -h -V --json --html --out --packet-log --pcap --resume --repetitions --at-most --scheme --workload --binary --quiet --log --log-json --help --version"
+            opts="-q -h -V --json --html --out --packet-log --pcap --resume --repetitions --further --at-most --scheme --workload --binary --quiet --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2072,6 +2072,10 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --repetitions)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --further)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -19,7 +19,7 @@ use super::options::{Datagrams, ReceiveOptions, SendOptions, Transport};
 use super::receive::Receiver;
 use super::send::{PATIENCE, send};
 use crate::error::{Doing, Error, Result, one_line};
-use crate::machine_use::{Counters, Soaker, Use, are_fit};
+use crate::machine_use::{Counters, Soaker, Use, are_undisturbed};
 
 /// Saving from which frames pay: less is within what changes with kernels and drivers.
 pub const LEAST_SAVING: f64 = 0.1;
@@ -86,7 +86,7 @@ pub struct Costs {
     /// Over Ethernet frames.
     pub l2_s: f64,
     /// Whether both ends were quiet enough for the comparison.
-    pub is_fit: bool,
+    pub is_undisturbed: bool,
 }
 
 /// Result of all repetitions.
@@ -94,8 +94,8 @@ pub struct Costs {
 pub struct Comparison {
     /// All repetitions.
     pub repetitions: Vec<Costs>,
-    /// Share of TCP's processor time that frames save, over the fit repetitions; negative where
-    /// they cost more. `None` where fewer than half of the repetitions are fit.
+    /// Share of TCP's processor time that frames save, over the undisturbed repetitions; negative
+    /// where they cost more. `None` where fewer than half of the repetitions are undisturbed.
     pub saving: Option<f64>,
     /// Its 95 % interval.
     pub interval: Option<(f64, f64)>,
@@ -352,18 +352,20 @@ fn costs([idle, tcp, l2]: [Ran; 3]) -> Costs {
         let used = ends.map(|(used, idle)| (used.own() - idle.own()) * used.seconds);
         used.sum::<f64>() / run.bytes.max(1) as f64 * 1e9
     };
-    let is_fit = |[idle, tcp, l2]: [&Use; 3]| are_fit(&[*idle, *tcp, *l2]);
+    let is_undisturbed = |[idle, tcp, l2]: [&Use; 3]| are_undisturbed(&[*idle, *tcp, *l2]);
     let ends = (idle.ends.iter().zip(&tcp.ends)).zip(&l2.ends);
     Costs {
         tcp_s: own(&tcp),
         l2_s: own(&l2),
-        is_fit: { ends }.all(|((idle, tcp), l2)| is_fit([idle, tcp, l2])),
+        is_undisturbed: { ends }.all(|((idle, tcp), l2)| is_undisturbed([idle, tcp, l2])),
     }
 }
 
 fn comparison(repetitions: Vec<Costs>) -> Comparison {
-    let fit = repetitions.iter().filter(|c| c.is_fit && c.tcp_s > 0.0);
-    let savings: Sample = fit.map(|c| 1.0 - c.l2_s / c.tcp_s).collect();
+    let quiet = repetitions
+        .iter()
+        .filter(|c| c.is_undisturbed && c.tcp_s > 0.0);
+    let savings: Sample = quiet.map(|c| 1.0 - c.l2_s / c.tcp_s).collect();
     let is_enough = 2 * savings.len() >= repetitions.len();
     let interval = savings.mean_interval().filter(|_| is_enough);
     Comparison {
@@ -448,11 +450,11 @@ mod tests {
         Ran { ends, bytes }
     }
 
-    fn repetition(tcp_s: f64, l2_s: f64, is_fit: bool) -> Costs {
+    fn repetition(tcp_s: f64, l2_s: f64, is_undisturbed: bool) -> Costs {
         Costs {
             tcp_s,
             l2_s,
-            is_fit,
+            is_undisturbed,
         }
     }
 
@@ -465,15 +467,15 @@ mod tests {
         // 5 s of 0.1 and 5 s of 0.1 for half of 10^9 bytes; 10 s of 0.05.
         assert!((found.tcp_s - 2.0).abs() < 1e-9, "{found:?}");
         assert!((found.l2_s - 1.0).abs() < 1e-9, "{found:?}");
-        assert!(found.is_fit);
+        assert!(found.is_undisturbed);
         let busy = ran([used(5.0, 0.2, 0.1), used(5.0, 0.05, 0.0)], 500_000_000);
-        assert!(!costs([idle(), tcp(), busy]).is_fit);
+        assert!(!costs([idle(), tcp(), busy]).is_undisturbed);
     }
 
     #[test]
     fn frames_pay_from_ten_per_cent_on() {
-        let by = |l2: [f64; 3], is_fit: [bool; 3]| {
-            let all = l2.into_iter().zip(is_fit);
+        let by = |l2: [f64; 3], is_undisturbed: [bool; 3]| {
+            let all = l2.into_iter().zip(is_undisturbed);
             comparison(all.map(|(l2, fit)| repetition(10.0, l2, fit)).collect())
         };
         let all = [true; 3];
@@ -483,7 +485,7 @@ mod tests {
         let more = by([17.0, 17.1, 16.9], all);
         assert_eq!(more.pays, Some(false));
         assert!((more.saving.unwrap() + 0.7).abs() < 1e-9);
-        // Unfit ones do not count, and too few do not suffice.
+        // Disturbed ones do not count, and too few do not suffice.
         assert_eq!(by([7.0, 7.1, 90.0], [true, true, false]).pays, Some(true));
         let few = by([7.0, 7.1, 90.0], [true, false, false]);
         assert_eq!((few.saving, few.pays), (None, None));

@@ -7,12 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::processes;
 use super::soaker::Soaker;
 
-/// Maximum difference between runs of steal and other processes' use, in processors.
-const MAX_DIFFERENCE: f64 = 0.02;
-/// Maximum steal and use by other processes, in processors. The kernel charges a softirq to the
-/// process that it interrupts: beside busy processes, the run's own softirqs would count as theirs.
-const MAX_FOREIGN: f64 = 0.25;
-
 /// Counters at one instant; all of them only grow.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Counters {
@@ -80,15 +74,6 @@ impl Use {
     }
 }
 
-/// Whether runs of one repetition can be compared: the rest of the machine was hardly busy, and as
-/// busy during all of them.
-pub(crate) fn are_fit(runs: &[Use]) -> bool {
-    let foreign = || runs.iter().map(Use::foreign);
-    let most = foreign().fold(0.0, f64::max);
-    let least = foreign().fold(most, f64::min);
-    most <= MAX_FOREIGN && most - least <= MAX_DIFFERENCE
-}
-
 /// Two runs in one repetition.
 #[cfg(feature = "measurements")]
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_with_other_load_in_one_are_unfit() {
+    fn savings_are_shares_of_the_second_run() {
         let run = |all: f64, steal: f64, others: f64| Use {
             seconds: 20.0,
             all,
@@ -154,18 +139,10 @@ mod tests {
         };
         let [of, with] = [run(0.40, 0.05, 0.05), run(0.60, 0.06, 0.04)];
         let even = Pair { of, with };
-        assert!(are_fit(&[of, with]) && near(even.saved(), 0.2));
+        assert!(near(even.saved(), 0.2));
         assert!(near(even.saving(0.0).unwrap(), 0.4));
         // An idle machine uses 0.1 for its ticks.
         assert!(near(even.saving(0.1).unwrap(), 0.5));
         assert!(even.saving(0.5).is_none());
-        assert!(!are_fit(&[of, run(0.60, 0.08, 0.05)]));
-        assert!(!are_fit(&[run(0.40, 0.05, 0.08), run(0.60, 0.05, 0.05)]));
-        assert!(!are_fit(&[run(1.99, 0.0, 1.5); 2]));
-        // Each of two runs fits a third one, and they do not fit each other.
-        let [more, less] = [run(0.40, 0.115, 0.0), run(0.40, 0.085, 0.0)];
-        assert!(are_fit(&[more, of]) && are_fit(&[of, less]));
-        assert!(!are_fit(&[more, of, less]));
-        assert!(are_fit(&[run(0.40, 0.0, 0.25)]) && !are_fit(&[run(0.40, 0.0, 0.26)]));
     }
 }

@@ -1,4 +1,4 @@
-//! Processor time of processes that have no part in a measurement.
+//! Processes of a measurement, and the processor time of those that have no part in it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -48,11 +48,10 @@ pub(super) fn all() -> Vec<Process> {
     entries.filter_map(read).collect()
 }
 
-/// Processor time of all processes but `own`, its descendants, and the kernel's. A process that
-/// ends adds its time to its parent, so that the sum of all stays right.
-pub(super) fn others(processes: &[Process], own: u32) -> Duration {
+/// Those of `roots` and all of their descendants.
+fn descendants(processes: &[Process], roots: &[u32]) -> HashSet<u32> {
     let parents: HashMap<u32, u32> = processes.iter().map(|p| (p.pid, p.parent)).collect();
-    let mut ours = HashSet::from([own, KTHREADD]);
+    let mut ours: HashSet<u32> = roots.iter().copied().collect();
     for process in processes {
         let mut line = vec![process.pid];
         // As many steps as processes at most: the lines were not read at one instant, and may form
@@ -68,12 +67,20 @@ pub(super) fn others(processes: &[Process], own: u32) -> Duration {
             ours.extend(line);
         }
     }
-    let ticks = processes
-        .iter()
-        .filter(|p| !ours.contains(&p.pid))
-        .map(|p| p.ticks)
-        .sum();
-    of_ticks(ticks)
+    ours
+}
+
+/// The process `own` and its descendants.
+pub(super) fn with_descendants(processes: &[Process], own: u32) -> HashSet<u32> {
+    descendants(processes, &[own])
+}
+
+/// Processor time of all processes but `own`, its descendants, and the kernel's. A process that
+/// ends adds its time to its parent, so that the sum of all stays right.
+pub(super) fn others(processes: &[Process], own: u32) -> Duration {
+    let ours = descendants(processes, &[own, KTHREADD]);
+    let others = processes.iter().filter(|p| !ours.contains(&p.pid));
+    of_ticks(others.map(|p| p.ticks).sum())
 }
 
 /// The time that the hypervisor gave to others while a processor had something to do, of all
@@ -118,6 +125,7 @@ mod tests {
             process(21, 20, 8),
         ];
         assert_eq!(others(&now, 10), Duration::from_millis(200));
+        assert_eq!(with_descendants(&now, 10), HashSet::from([10, 11, 12]));
         // The child 21 has ended: its time is in its parent's.
         let mut later: Vec<Process> = now.to_vec();
         later.retain(|p| p.pid != 21);

@@ -3,7 +3,7 @@
 use super::transfer::Transfer;
 use crate::bins;
 use crate::experiment::Role;
-use crate::machine_use::are_fit;
+use crate::machine_use::are_undisturbed;
 use crate::quantity::Quantity;
 
 impl Quantity {
@@ -36,7 +36,7 @@ impl Quantity {
             Self::CpuPrimary => d.cpu_percent.get(&Role::Primary).copied(),
             Self::CpuHelper => d.cpu_percent.get(&Role::Helper).copied(),
             Self::CpuMachine => {
-                let fit = d.machine.filter(|used| are_fit(&[*used]))?;
+                let fit = d.machine.filter(|used| are_undisturbed(&[*used]))?;
                 Some(fit.own() * 100.0)
             }
             Self::BitrateMbps

@@ -31,8 +31,11 @@ pub struct Summary {
     pub scheme: String,
     /// Number of fit repetitions.
     pub fit: usize,
-    /// Number of unfit repetitions.
+    /// Number of unfit repetitions, without those that were left out because they are disturbed.
     pub unfit: usize,
+    /// Number of disturbed repetitions, left out or not.
+    #[serde(default)]
+    pub disturbed: usize,
     /// Time, in seconds.
     pub seconds: Option<Estimate>,
     /// Time over the ideal time.

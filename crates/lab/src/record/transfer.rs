@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Client, Connection, Direction, Interception, Role};
-use crate::machine_use::Use;
+use crate::machine_use::{Use, Waited};
 use crate::quantity::Quantity;
 
 /// One transfer.
@@ -77,17 +77,24 @@ pub struct Transfer {
     /// Use of all processors of this machine, where the experiment measures it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Use>,
+    /// Waiting of the experiment's threads for a processor; `None` where the kernel does not count
+    /// it, and in a simulation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited: Option<Waited>,
     /// Energy of all devices that take part, by each of the experiment's models.
     #[serde(default)]
     pub energy: Vec<Energy>,
     /// Bytes delivered by each link over time, in the direction of the transfer.
     #[serde(default)]
     pub links: Vec<LinkProgress>,
-    /// Whether the machine kept the times of the emulated links, and the transfer was what its
-    /// scheme says.
+    /// Whether it enters figures: the machine kept the times of the emulated links, the transfer
+    /// was what its scheme says, and it was not disturbed, or there are too few others.
     pub fit: bool,
     /// Reason why it is unfit.
     pub unfit_because: Option<String>,
+    /// Reason why it is disturbed: other programs used the processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbed: Option<String>,
     /// Lateness of packets on the emulated links; `None` in a simulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_us: Option<Lateness>,
@@ -172,6 +179,11 @@ impl Transfer {
         let last = ends.iter().copied().reduce(f64::max)?;
         let first = ends.iter().copied().reduce(f64::min)?;
         (ends.len() > 1).then_some(last - first)
+    }
+
+    /// Whether it is unfit only because it is disturbed, and enough others are not.
+    pub fn is_left_out(&self) -> bool {
+        !self.fit && self.disturbed.is_some() && self.unfit_because == self.disturbed
     }
 }
 

@@ -7,6 +7,7 @@ use super::sheet::Sheet;
 use super::study::Study;
 use crate::grid::cell;
 use crate::table;
+use crate::waiting::waiting;
 
 /// An overview and each experiment's tables, as Markdown.
 pub fn to_markdown(studies: &[Study]) -> String {
@@ -31,6 +32,7 @@ pub fn to_markdown_with(studies: &[Study], sheets: &[Sheet]) -> String {
             table::summaries(&r.summary),
             table::noticed(&r.summary),
             table::machine(&r.transfers),
+            waiting(&r.transfers),
         ] {
             if !grid.is_empty() {
                 let _ = write!(out, "\n{}", grid.to_markdown());

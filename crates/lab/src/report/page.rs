@@ -13,11 +13,12 @@ use super::study::Study;
 use crate::grid::Grid;
 use crate::record::{RunReport, Transfer, Verdict};
 use crate::table;
+use crate::waiting::{WAITING, WAITING_NOTE, waiting};
 
 const STYLE: &str = include_str!("page.css");
 
-/// Maximum number of unfit transfers that are listed; more are counted.
-const MAX_UNFIT: usize = 200;
+/// Maximum number of unfit or disturbed transfers that are listed; more are counted.
+const MAX_LISTED: usize = 200;
 
 /// The report as one HTML file without references to other files. `date` is when it is made.
 pub fn to_html(title: &str, date: &str, studies: &[Study]) -> String {
@@ -39,7 +40,8 @@ pub fn to_html_with(title: &str, date: &str, studies: &[Study], sheets: &[Sheet]
         "<p class=\"note\">Intervals are 95 %: of means by Student's t, of medians by order \
          statistics. Changes are paired by repetition, within which schemes follow each other. \
          Unfit transfers, during which the emulated links did not keep their properties, enter \
-         no figure. \"ideal\" is the fluid bound on the links of the scheme.</p>\n",
+         no figure; disturbed ones, whose threads waited long for a processor, only where there \
+         are too few others. \"ideal\" is the fluid bound on the links of the scheme.</p>\n",
     );
     for (index, study) in studies.iter().enumerate() {
         section(&mut out, index, study);
@@ -58,11 +60,12 @@ pub(super) fn overview(studies: &[Study], sheets: &[Sheet]) -> Grid {
         "title",
         "transfers",
         "unfit",
+        "disturbed",
         "own asserts",
         "published figures",
         "verdict on asserts",
     ];
-    let mut grid = Grid::new(header, &[0, 1, 6]);
+    let mut grid = Grid::new(header, &[0, 1, 7]);
     for s in studies {
         let r = &s.report;
         let held = r.asserts.iter().filter(|j| j.holds == Some(true)).count();
@@ -75,6 +78,7 @@ pub(super) fn overview(studies: &[Study], sheets: &[Sheet]) -> Grid {
             r.title.clone(),
             r.transfers.len().to_string(),
             unfit(r).count().to_string(),
+            disturbed(r).count().to_string(),
             asserts,
             r.published_words().unwrap_or_else(|| "-".to_owned()),
             r.verdict().words(!r.asserts.is_empty()).to_owned(),
@@ -87,7 +91,11 @@ pub(super) fn overview(studies: &[Study], sheets: &[Sheet]) -> Grid {
 }
 
 fn unfit(r: &RunReport) -> impl Iterator<Item = &Transfer> {
-    r.transfers.iter().filter(|d| !d.fit)
+    r.transfers.iter().filter(|d| !d.fit && !d.is_left_out())
+}
+
+fn disturbed(r: &RunReport) -> impl Iterator<Item = &Transfer> {
+    r.transfers.iter().filter(|d| d.disturbed.is_some())
 }
 
 fn section(out: &mut String, index: usize, study: &Study) {
@@ -104,7 +112,9 @@ fn section(out: &mut String, index: usize, study: &Study) {
         escaped(&r.experiment),
         escaped(&r.title)
     );
-    let sentences = sentences::of(r);
+    let mut sentences = sentences::of(r);
+    let disturbed = r.disturbed_words().into_iter();
+    sentences.extend(disturbed.map(|words| words + "."));
     if !sentences.is_empty() {
         out.push_str("<ul class=\"first\">\n");
         for sentence in sentences {
@@ -134,6 +144,7 @@ fn section(out: &mut String, index: usize, study: &Study) {
     titled("As users perceive it", "", &table::noticed(&r.summary));
     let machine = table::machine(&r.transfers);
     titled(table::MACHINE, table::MACHINE_NOTE, &machine);
+    titled(WAITING, WAITING_NOTE, &waiting(&r.transfers));
     pictures(out, study);
     let mut titled = |title: &str, note: &str, grid: &Grid| {
         if !grid.is_empty() {
@@ -262,7 +273,7 @@ fn processor(r: &RunReport) -> Grid {
     grid
 }
 
-/// Lists of unfit and of damaged transfers.
+/// Lists of damaged, unfit and disturbed transfers.
 fn troubles(out: &mut String, r: &RunReport) {
     let damaged: Vec<&Transfer> = r.transfers.iter().filter(|d| !d.sha256_ok).collect();
     if !damaged.is_empty() {
@@ -272,18 +283,40 @@ fn troubles(out: &mut String, r: &RunReport) {
         }
         out.push_str("</ul>\n");
     }
-    let count = unfit(r).count();
-    if count > 0 {
-        let _ = writeln!(out, "<h3>Unfit transfers: {count}</h3>\n<ul>");
-        for d in unfit(r).take(MAX_UNFIT) {
-            let why = d.unfit_because.as_deref().unwrap_or("no reason given");
-            let _ = writeln!(out, "<li>{}: {}</li>", escaped(&place(d)), escaped(why));
-        }
-        if count > MAX_UNFIT {
-            let _ = writeln!(out, "<li>and {} more</li>", count - MAX_UNFIT);
-        }
-        out.push_str("</ul>\n");
+    let why = |d: &Transfer| d.unfit_because.clone();
+    listed(out, "Unfit transfers", &unfit(r).collect::<Vec<_>>(), why);
+    let why = |d: &Transfer| {
+        let counts = if d.fit { "counted" } else { "left out" };
+        Some(format!("{}; {counts}", d.disturbed.as_deref()?))
+    };
+    listed(
+        out,
+        "Disturbed transfers",
+        &disturbed(r).collect::<Vec<_>>(),
+        why,
+    );
+}
+
+/// A list of transfers with reasons, and their number.
+fn listed(
+    out: &mut String,
+    title: &str,
+    all: &[&Transfer],
+    why: impl Fn(&Transfer) -> Option<String>,
+) {
+    let count = all.len();
+    if count == 0 {
+        return;
     }
+    let _ = writeln!(out, "<h3>{title}: {count}</h3>\n<ul>");
+    for d in all.iter().take(MAX_LISTED) {
+        let why = why(d).unwrap_or_else(|| "no reason given".to_owned());
+        let _ = writeln!(out, "<li>{}: {}</li>", escaped(&place(d)), escaped(&why));
+    }
+    if count > MAX_LISTED {
+        let _ = writeln!(out, "<li>and {} more</li>", count - MAX_LISTED);
+    }
+    out.push_str("</ul>\n");
 }
 
 fn place(d: &Transfer) -> String {

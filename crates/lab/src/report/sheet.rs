@@ -269,6 +269,7 @@ impl Sheet {
             self.title.clone(),
             "-".to_owned(),
             "-".to_owned(),
+            "-".to_owned(),
             match self.checks.len() {
                 0 => "-".to_owned(),
                 all => format!("{held} of {all} hold"),

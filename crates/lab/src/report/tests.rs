@@ -141,7 +141,7 @@ fn the_page_holds_the_numbers() {
         "<td>MISSED</td>",
         // Two values 0.2 apart: sd 0.1414, interval 12.706 * 0.1.
         "<td>w</td><td>plain &lt;one&gt;</td><td class=\"n\">2</td><td class=\"n\">0</td>\
-         <td class=\"n\">1.100</td><td class=\"n\">0.141</td><td class=\"n\">-0.171-2.371</td>",
+         <td class=\"n\">0</td><td class=\"n\">1.100</td><td class=\"n\">0.141</td><td class=\"n\">-0.171-2.371</td>",
         "8 Mbit/s",
         "<h3>Time</h3>",
         "<h3>Energy without last tail, by model</h3>",
@@ -160,7 +160,7 @@ fn markdown_has_the_tables() {
     let text = to_markdown(&[study()]);
     let rows: Vec<&str> = text.lines().filter(|l| l.starts_with("| ")).collect();
     assert!(rows[2].starts_with(
-        "| t | a &lt;title&gt; | 4 | 0 | 1 of 2 hold | 1 of 2 reached | asserts MISSED |"
+        "| t | a &lt;title&gt; | 4 | 0 | 0 | 1 of 2 hold | 1 of 2 reached | asserts MISSED |"
     ));
     assert!(
         text.contains("| Fig. 9 | w | plain &lt;one&gt; |"),
@@ -197,6 +197,39 @@ fn damaged_and_unfit_transfers_show() {
         assert!(page.contains(text), "{text}: {page}");
     }
     assert!(!page.contains("9.000"), "an unfit transfer is in a figure");
+}
+
+#[test]
+fn disturbed_transfers_show_whether_they_count() {
+    let disturbed = |scheme, repetition, seconds| {
+        let mut one = transfer(scheme, "w", repetition, seconds);
+        one["disturbed"] = json!("it waited <long>");
+        one["waited"] = json!({"seconds": seconds, "waited_s": seconds / 10.0,
+            "longest": ["mpbond proxy", seconds / 20.0], "steal_s": 0.0});
+        one
+    };
+    let transfers = vec![
+        transfer(SCHEMES[0], "w", 0, 1.2),
+        disturbed(SCHEMES[0], 1, 9.0),
+        disturbed(SCHEMES[1], 0, 1.5),
+    ];
+    let one = record("1", &experiment(SCHEMES, "w", ""), transfers);
+    let page = to_html("x", "today", &join(vec![one], &[]).unwrap());
+    for text in [
+        "<h3>Disturbed transfers: 2</h3>",
+        "<li>plain &lt;one&gt;, w, repetition 2: it waited &lt;long&gt;; left out</li>",
+        "<li>two &amp; more, w, repetition 1: it waited &lt;long&gt;; counted</li>",
+        "<li>1 of 3 transfers were disturbed and enter no figure.</li>",
+        "<li>1 of 3 transfers were disturbed and enter figures, since too few others were not",
+        "<td>1 of 2, left out</td>",
+        "<td>mpbond proxy: 5.00</td>",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(
+        !page.contains("<h3>Unfit") && !page.contains("9.000"),
+        "{page}"
+    );
 }
 
 #[test]

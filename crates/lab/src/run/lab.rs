@@ -23,7 +23,7 @@ use crate::fetcher::{self, Fetcher, Job};
 use crate::ideal::ideal_time;
 use crate::isolate::Inside;
 use crate::links::{played_bluetooth, played_links, setting_changes, timed_changes};
-use crate::machine_use::{Reader, Reading, Use};
+use crate::machine_use::{Reader, Reading, Use, Waits, why_disturbed};
 use crate::metered::metered_mb;
 use crate::origin::{self, Listening, ORIGIN_PORT, Received};
 use crate::player::{Clock, Emulated, Logs, Player};
@@ -32,7 +32,7 @@ use crate::quantity::Quantity;
 use crate::record::{Lateness, RunReport, SubflowShare, Transfer};
 use crate::resume::Done;
 use crate::wiring::Network;
-use crate::{duration, link_progress, machine, oracle, paper, program, summary};
+use crate::{duration, link_progress, machine, oracle, paper, program, repetitions, summary};
 
 /// State before a transfer.
 struct Ready {
@@ -60,6 +60,8 @@ pub(super) struct Lab<'a> {
     congestion: String,
     /// Counters of the whole machine, where the experiment wants them and there are some.
     machine: Option<Reader>,
+    /// Number of the next transfer.
+    next: usize,
 }
 
 impl<'a> Lab<'a> {
@@ -106,20 +108,33 @@ impl<'a> Lab<'a> {
             digests: HashMap::new(),
             congestion: String::new(),
             machine,
+            next: 0,
         })
     }
 
     pub fn run_all(mut self) -> Result<RunReport> {
         let e = self.experiment;
         let mut done = Done::open(e, self.options.resume.as_deref())?;
-        let mut number = 0;
-        for repetition in 0..e.repetitions {
-            for scheme in &e.schemes {
-                self.run_scheme(scheme, repetition, &mut number, &mut done)?;
+        let workloads: Vec<&Workload> = e.workloads.iter().collect();
+        let planned = e.repetitions;
+        for repetition in 0..planned {
+            self.repeat(repetition, &workloads, &mut done)?;
+        }
+        for repetition in planned..planned + self.options.most_further(planned) {
+            let lacking = repetitions::lacking(e, done.transfers());
+            if lacking.is_empty() {
+                break;
             }
+            self.progress.say(&format!(
+                "disturbed or unfit transfers: {} of {} workloads have a further repetition",
+                lacking.len(),
+                workloads.len()
+            ));
+            self.repeat(repetition, &lacking, &mut done)?;
         }
         self.progress.note("");
         let mut transfers = done.into_transfers();
+        repetitions::leave_out_disturbed(&mut transfers);
         oracle::compare(e, &mut transfers);
         let summaries = summary::summaries(e, &transfers);
         let report = RunReport {
@@ -141,20 +156,36 @@ impl<'a> Lab<'a> {
         Ok(report)
     }
 
-    /// Runs all workloads of a scheme, with daemons of its own.
+    /// Runs `workloads` by every scheme once.
+    fn repeat(&mut self, repetition: u32, workloads: &[&Workload], done: &mut Done) -> Result<()> {
+        let e = self.experiment;
+        if repetition >= e.repetitions {
+            let each = duration::of_repetition(e, workloads, repetition)?;
+            self.progress.further(each);
+        }
+        for position in repetitions::order(e.schemes.len(), e.seed, repetition) {
+            let Some(scheme) = e.schemes.get(position) else {
+                continue;
+            };
+            self.run_scheme(scheme, workloads, repetition, done)?;
+        }
+        Ok(())
+    }
+
+    /// Runs workloads of a scheme, with daemons of its own.
     fn run_scheme(
         &mut self,
         scheme: &Scheme,
+        workloads: &[&Workload],
         repetition: u32,
-        number: &mut usize,
         done: &mut Done,
     ) -> Result<()> {
         let mut daemons: Option<Daemons> = None;
         let mut programs: Option<Programs> = None;
         let mut before: Option<&Workload> = None;
-        for workload in self.experiment.workloads_of(scheme) {
-            let place = *number;
-            *number += 1;
+        for workload in workloads.iter().copied().filter(|w| scheme.carries(w)) {
+            let place = self.next;
+            self.next += 1;
             if done.has(scheme, workload, repetition) {
                 self.progress.skipped(place);
                 continue;
@@ -330,6 +361,7 @@ impl<'a> Lab<'a> {
             before,
             latest_opened_s,
         } = ready;
+        let waits = Waits::start();
         let machine_before = self.machine.as_mut().map(Reader::read);
         let begun = Instant::now();
         let outcome = match self.carry(scheme, workload, number, daemons, fetcher, limit) {
@@ -339,8 +371,9 @@ impl<'a> Lab<'a> {
             }
             outcome => outcome?,
         };
-        let machine = machine_before.and_then(|before| self.used_since(before));
         let end = self.player.now();
+        let machine = machine_before.and_then(|before| self.used_since(before));
+        let waited = waits.and_then(Waits::finish);
         let (bytes, ideal) = match workload.application() {
             None => (most, ideal),
             // The bytes that the application selected, as one transfer.
@@ -422,6 +455,8 @@ impl<'a> Lab<'a> {
             cpu_s,
             cpu_percent,
             machine,
+            disturbed: why_disturbed(waited.as_ref(), machine.as_ref()),
+            waited,
             energy,
             links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::machine_use::further;
+
 /// Options of a run in real time.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
@@ -22,6 +24,9 @@ pub struct RunOptions {
     pub resume: Option<PathBuf>,
     /// Number of repetitions, instead of the experiment's.
     pub repetitions: Option<u32>,
+    /// Maximum number of further repetitions for what was disturbed or unfit; by default half of
+    /// the repetitions, and none with [`Self::at_most`].
+    pub further: Option<u32>,
     /// Maximum expected duration. Repetitions, workloads and idle times are cut to meet it; the
     /// record says how.
     pub at_most: Option<Duration>,
@@ -33,4 +38,15 @@ pub struct RunOptions {
     pub binary: Option<PathBuf>,
     /// Whether to print neither progress nor tables.
     pub quiet: bool,
+}
+
+impl RunOptions {
+    /// Maximum number of further repetitions of an experiment with this many.
+    pub(crate) fn most_further(&self, repetitions: u32) -> u32 {
+        match (self.further, self.at_most) {
+            (Some(most), _) => most,
+            (None, Some(_)) => 0,
+            (None, None) => further(repetitions),
+        }
+    }
 }

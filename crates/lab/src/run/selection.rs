@@ -10,9 +10,12 @@ use crate::shorten::shorten;
 /// The experiment reduced to the selected parts, and a remark on what was left out to shorten it.
 pub(crate) fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<String>)> {
     let mut experiment = Experiment::load(path)?;
+    let planned = experiment.repetitions;
     if let Some(repetitions) = options.repetitions {
         experiment.repetitions = repetitions.max(1);
     }
+    let fewer = (experiment.repetitions < planned)
+        .then(|| format!("{} of {planned} repetitions", experiment.repetitions));
     let without = experiment.leave_out_missing_recordings();
     if experiment.workloads.is_empty() {
         let without = without.unwrap_or_default();
@@ -64,7 +67,7 @@ pub(crate) fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, O
         Some(most) => shorten(&mut experiment, most)?,
         None => None,
     };
-    let reduced: Vec<String> = without.into_iter().chain(shorter).collect();
+    let reduced: Vec<String> = (without.into_iter().chain(fewer)).chain(shorter).collect();
     Ok((
         experiment,
         (!reduced.is_empty()).then(|| reduced.join("; ")),

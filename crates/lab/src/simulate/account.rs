@@ -237,10 +237,12 @@ fn blank(e: &Experiment, scheme: &Scheme, workload: &Workload, place: Place) -> 
         cpu_s: BTreeMap::new(),
         cpu_percent: BTreeMap::new(),
         machine: None,
+        waited: None,
         energy: Vec::new(),
         links: Vec::new(),
         fit: false,
         unfit_because: None,
+        disturbed: None,
         lateness_us: None,
     }
 }

@@ -23,12 +23,14 @@ use crate::{link_progress, machine, oracle, paper, summary};
 /// files cannot be read or written.
 pub fn simulate(path: &Path, options: &SimulateOptions) -> Result<RunReport> {
     let choice = RunOptions {
-        repetitions: options.seeds,
         schemes: options.schemes.clone(),
         workloads: options.workloads.clone(),
         ..RunOptions::default()
     };
     let (mut experiment, reduced) = chosen(path, &choice)?;
+    if let Some(seeds) = options.seeds {
+        experiment.repetitions = seeds.max(1);
+    }
     let left_out = leave_out(&mut experiment);
     if experiment.schemes.is_empty() {
         return Err(Error::Experiment(format!(

@@ -1,10 +1,11 @@
 //! Processor time of the whole machine, interrupts and softirqs included, that loads cost
 //! ("Trimming the Smartphone Network Stack").
 //!
-//! In each repetition every load runs once, after a run without a load, which gives the use of the
-//! idle machine. Two loads are compared within a repetition. Runs between which the use by other
-//! processes and the stolen time differ by more than 2 % of a processor, or exceed 25 %, are unfit,
-//! and enter no figure of processor time.
+//! In each repetition every load runs once, in an order that changes, after a run without a load,
+//! which gives the use of the idle machine. Two loads are compared within a repetition. Runs whose
+//! use by other processes and stolen time differ by more than 2 % of a processor, or exceed 25 %,
+//! are disturbed: they enter no figure of processor time, and further repetitions
+//! follow (ADR 0055).
 //!
 //! Transfers run at each rate of the file; comparisons of them do, too. Their names are then
 //! followed by the rate.
@@ -20,7 +21,8 @@ use serde::Deserialize;
 use super::core_power;
 use super::outcome::Outcome;
 use crate::error::Result;
-use crate::machine_use::{Counters, Pair, Soaker, Use, are_fit};
+use crate::machine_use::{Counters, Pair, Soaker, Use, are_enough, are_undisturbed, further};
+use crate::repetitions::order;
 use crate::report::SheetTable;
 use load::{Arrived, Place, Running, Scheme};
 
@@ -34,10 +36,19 @@ const NONE: &str = "none";
 const RATES_BPS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
 /// Columns of the table of loads.
 const HEADER: [&str; 10] = [
-    "load", "fit runs", "use", "95 %", "all", "steal", "others", "Mbit/s", "lost, %", "s/GB",
+    "load",
+    "undisturbed",
+    "use",
+    "95 %",
+    "all",
+    "steal",
+    "others",
+    "Mbit/s",
+    "lost, %",
+    "s/GB",
 ];
-/// Minimum share of fit pairs for a figure.
-const FIT_SHARE: f64 = 0.5;
+/// Seed of the orders of loads.
+const SEED: u64 = 1;
 
 /// Parameters of the measurement.
 #[derive(Debug, Deserialize)]
@@ -106,7 +117,18 @@ struct Ran {
 /// One run of each load in a repetition, and the run without a load.
 struct Repetition {
     idle: Use,
+    /// In the order of the loads.
     runs: Vec<Ran>,
+}
+
+impl Repetition {
+    /// Whether these loads can be compared, with each other and with the idle machine.
+    fn is_undisturbed(&self, loads: &[usize]) -> bool {
+        let used = |load: &usize| Some(self.runs.get(*load)?.used);
+        let idle = std::iter::once(Some(self.idle));
+        let used: Option<Vec<Use>> = loads.iter().map(used).chain(idle).collect();
+        used.is_some_and(|used| are_undisturbed(&used))
+    }
 }
 
 impl Cpu {
@@ -250,16 +272,36 @@ impl Cpu {
         };
         let place = Place::new(self.schemes.iter().any(Scheme::needs_cable))?;
         let loads = self.loads();
-        let once = |_| {
+        let once = |repetition| {
             let idle = run(&soaker, None, length, &place)?.used;
-            let runs = loads.iter().map(|load| {
-                let ran = run(&soaker, Some(load), length, &place);
-                ran.map_err(|why| format!("{}: {why}", load.name))
-            });
-            let runs = runs.collect::<Result<_, String>>()?;
-            Ok(Repetition { idle, runs })
+            let mut runs = Vec::new();
+            for position in order(loads.len(), SEED, repetition) {
+                let load = loads.get(position);
+                let ran = run(&soaker, load, length, &place);
+                let name = load.map_or("", |load| load.name.as_str());
+                runs.push((position, ran.map_err(|why| format!("{name}: {why}"))?));
+            }
+            runs.sort_by_key(|(position, _)| *position);
+            let runs = runs.into_iter().map(|(_, ran)| ran).collect();
+            Ok::<_, String>(Repetition { idle, runs })
         };
-        (0..count).map(once).collect()
+        let mut all = Vec::new();
+        for repetition in 0..count + further(count) {
+            if repetition >= count && self.lacks_none(&all, count as usize) {
+                break;
+            }
+            all.push(once(repetition)?);
+        }
+        Ok(all)
+    }
+
+    /// Whether each load and each comparison has `count` undisturbed repetitions.
+    fn lacks_none(&self, all: &[Repetition], count: usize) -> bool {
+        let loads = (0..self.loads().len()).map(|load| vec![load]);
+        let compared = self.compared().into_iter().map(|c| vec![c.of, c.with]);
+        let undisturbed =
+            |of: &[usize]| all.iter().filter(|r| r.is_undisturbed(of)).count() >= count;
+        loads.chain(compared).all(|of| undisturbed(&of))
     }
 
     fn report(&self, all: &[Repetition], outcome: &mut Outcome) {
@@ -279,7 +321,7 @@ impl Cpu {
             arrived: None,
         });
         let idle: Vec<Ran> = idle.collect();
-        let quiet = idle.iter().filter(|ran| are_fit(&[ran.used]));
+        let quiet = idle.iter().filter(|ran| are_undisturbed(&[ran.used]));
         let quiet: Vec<f64> = quiet.map(|ran| ran.used.own()).collect();
         let head = vec![NONE.to_owned(), format!("{} of {}", quiet.len(), all.len())];
         let unloaded = enough(quiet, all.len());
@@ -290,16 +332,16 @@ impl Cpu {
         for (n, load) in self.loads().iter().enumerate() {
             let runs = all.iter().filter_map(|r| Some((*r.runs.get(n)?, r.idle)));
             let runs: Vec<(Ran, Use)> = runs.collect();
-            let fit = runs
+            let quiet = runs
                 .iter()
-                .filter(|(ran, idle)| are_fit(&[ran.used, *idle]));
-            let fit: Vec<(Ran, Use)> = fit.copied().collect();
-            let head = format!("{} of {}", fit.len(), all.len());
-            let used = fit.iter().map(|(ran, idle)| ran.used.own() - idle.own());
+                .filter(|(ran, idle)| are_undisturbed(&[ran.used, *idle]));
+            let quiet: Vec<(Ran, Use)> = quiet.copied().collect();
+            let head = format!("{} of {}", quiet.len(), all.len());
+            let used = quiet.iter().map(|(ran, idle)| ran.used.own() - idle.own());
             let used = enough(used.collect(), all.len());
             let mean = used.as_ref().and_then(Sample::mean);
             // Of the runs whose use is in the mean.
-            let per_gb = per_gb(mean, rate_of(fit.iter().map(|(ran, _)| ran)));
+            let per_gb = per_gb(mean, rate_of(quiet.iter().map(|(ran, _)| ran)));
             let runs: Vec<Ran> = runs.into_iter().map(|(ran, _)| ran).collect();
             let head = vec![load.name.clone(), head];
             table.rows.push(row(head, used.as_ref(), &runs, per_gb));
@@ -330,9 +372,15 @@ impl Cpu {
         let mut table = SheetTable {
             title: "Savings, by pairs of runs of one repetition".to_owned(),
             note: format!("saving: 1 - use of the first / use of the second{of_power}"),
-            header: ["comparison", "fit pairs", "saving, %", "95 %", "saved, mW"]
-                .map(str::to_owned)
-                .to_vec(),
+            header: [
+                "comparison",
+                "undisturbed pairs",
+                "saving, %",
+                "95 %",
+                "saved, mW",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             words: vec![0, 1, 3],
             ..SheetTable::default()
         };
@@ -342,21 +390,23 @@ impl Cpu {
                     of: r.runs.get(compare.of)?.used,
                     with: r.runs.get(compare.with)?.used,
                 };
-                let is_fit = are_fit(&[pair.of, pair.with, r.idle]);
-                is_fit.then(|| (pair, r.idle.own()))
+                let compares = are_undisturbed(&[pair.of, pair.with, r.idle]);
+                compares.then(|| (pair, r.idle.own()))
             });
-            let fit: Vec<(Pair, f64)> = pairs.collect();
-            // Without those pairs that have none, the mean would not be that of the fit ones.
-            let savings: Option<Vec<f64>> =
-                fit.iter().map(|(pair, idle)| pair.saving(*idle)).collect();
+            let quiet: Vec<(Pair, f64)> = pairs.collect();
+            // Without those pairs that have none, the mean would not be that of the others.
+            let savings: Option<Vec<f64>> = quiet
+                .iter()
+                .map(|(pair, idle)| pair.saving(*idle))
+                .collect();
             let savings = savings.and_then(|values| enough(values, all.len()));
-            let saved = enough(fit.iter().map(|(p, _)| p.saved()).collect(), all.len());
+            let saved = enough(quiet.iter().map(|(p, _)| p.saved()).collect(), all.len());
             let share = savings.as_ref().and_then(Sample::mean);
             let saved = saved.as_ref().and_then(Sample::mean);
             let milliwatts = saved.zip(milliwatts).map(|(saved, mw)| saved * mw);
             table.rows.push(vec![
                 compare.name.clone(),
-                format!("{} of {}", fit.len(), all.len()),
+                format!("{} of {}", quiet.len(), all.len()),
                 cell(share.map(|s| s * 100.0)),
                 interval(savings.as_ref()),
                 cell(milliwatts),
@@ -415,13 +465,12 @@ fn per_gb(used: Option<f64>, bytes_per_s: Option<f64>) -> Option<f64> {
     Some(used? / (rate / 1e9))
 }
 
-/// The sample, if at least half of the repetitions are in it.
+/// The sample, if enough of the repetitions are in it.
 fn enough(values: Vec<f64>, repetitions: usize) -> Option<Sample> {
-    let is_enough = !values.is_empty() && values.len() as f64 >= FIT_SHARE * repetitions as f64;
-    is_enough.then(|| Sample::new(values))
+    are_enough(values.len(), repetitions).then(|| Sample::new(values))
 }
 
-/// Cells of a load: `used` and `per_gb` of its fit runs, the others of all.
+/// Cells of a load: `used` and `per_gb` of its undisturbed runs, the others of all.
 fn row(
     mut cells: Vec<String>,
     used: Option<&Sample>,

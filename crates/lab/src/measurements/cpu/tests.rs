@@ -100,7 +100,7 @@ fn repetitions(count: usize, disturbed: usize) -> Vec<Repetition> {
 }
 
 #[test]
-fn savings_come_from_fit_pairs() {
+fn savings_come_from_undisturbed_pairs() {
     let c = cpu(&format!(
         "seconds = 20\nrepetitions = 10\n{POWER}{HALF}{QUARTER}{COMPARE}"
     ));
@@ -120,20 +120,24 @@ fn savings_come_from_fit_pairs() {
         );
         assert!(c.keys().iter().all(|key| outcome.figures.contains_key(key)));
     }
-    // Fewer than half.
+    // Fewer than a third.
     let mut outcome = Outcome::default();
-    c.report(&repetitions(10, 6), &mut outcome);
+    c.report(&repetitions(10, 7), &mut outcome);
     assert_eq!(outcome.figures["less: saving_share"], None);
     assert_eq!(outcome.figures["quarter: cpu_share"], None);
     assert!(outcome.figures["half: cpu_share"].is_some());
 }
 
 #[test]
-fn unfit_runs_enter_no_figure_but_the_arrival_rate() {
+fn disturbed_runs_enter_no_figure_but_the_arrival_rate() {
     let c = cpu(&format!("seconds = 20\nrepetitions = 10\n{TRANSFER}"));
-    let report = |unfit: usize| {
+    let report = |disturbed: usize| {
         let once = |n| {
-            let (others, seconds) = if n < unfit { (0.5, 40.0) } else { (0.0, 20.0) };
+            let (others, seconds) = if n < disturbed {
+                (0.5, 40.0)
+            } else {
+                (0.0, 20.0)
+            };
             let arrived = format!("{{\"bytes\":60000000,\"seconds\":{seconds:?}}}");
             Repetition {
                 idle: used(0.01 + 2.0 * others, others),
@@ -160,14 +164,14 @@ fn unfit_runs_enter_no_figure_but_the_arrival_rate() {
     let rows = &outcome.tables[0].rows;
     assert_eq!(rows[0][..2], ["none", "5 of 10"]);
     assert_eq!(rows[1][7..], ["18.00", "0.00", "20.00"]);
-    let outcome = report(6);
+    let outcome = report(7);
     assert_eq!(outcome.figures["none: cpu_share"], None);
     assert_eq!(outcome.figures["tcp: per_GB_s"], None);
     assert!(outcome.figures["tcp: arrived_mbps"].is_some());
 }
 
 #[test]
-fn a_saving_needs_a_fit_run_without_a_load() {
+fn a_saving_needs_an_undisturbed_run_without_a_load() {
     let c = cpu(&format!(
         "seconds = 20\nrepetitions = 10\n{HALF}{QUARTER}{COMPARE}"
     ));
@@ -279,4 +283,22 @@ fn errors_name_the_scheme() {
         let why = cpu(&text).check().unwrap_err();
         assert!(why.contains(words), "{why}");
     }
+}
+
+#[test]
+fn repetitions_follow_until_none_lacks() {
+    let head = "seconds = 20\nrepetitions = 3\n";
+    let c = cpu(&format!("{head}{HALF}{QUARTER}{COMPARE}"));
+    assert!(c.lacks_none(&repetitions(3, 0), 3));
+    // One of four has another program beside the first load.
+    let mut all = repetitions(4, 1);
+    assert!(c.lacks_none(&all, 3));
+    all[1].runs[0].used = used(0.53, 0.015);
+    all[1].runs[1].used = used(0.23, 0.0);
+    assert!(c.lacks_none(&all, 3));
+    // Each load is as the idle machine, and the two are not alike.
+    all[1].idle = used(0.01, 0.015);
+    all[1].runs[0].used = used(0.53, 0.03);
+    assert!(!c.lacks_none(&all, 3));
+    assert!(!c.lacks_none(&all[..2], 3));
 }
