@@ -96,10 +96,9 @@ clippy:
 unit-programs:
 	cargo test --workspace --locked --no-run
 
-# Tests with daemons wait most of the time (those of crates/mpbond/tests/failure use a third of a
-# processor when four run at a time), hence four at a time for each processor.
+# Tests with daemons wait most of the time, hence two at a time for each processor.
 unit:
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 4))} \
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 2))} \
 		cargo test --workspace --locked --no-fail-fast
 
 hunt: prepare
