@@ -1,8 +1,8 @@
 //! Time for which the threads of an experiment could run and waited for a processor.
 //!
 //! The kernel counts it for each thread (`run_delay`, the second number of
-//! `/proc/PID/task/TID/schedstat`; Documentation/scheduler/sched-stats.rst). The lab is the first
-//! process of a PID namespace, so that all processes in its `/proc` are part of the experiment.
+//! `/proc/PID/task/TID/schedstat`; Documentation/scheduler/sched-stats.rst), but not who had the
+//! processor meanwhile: another program, or another thread of the experiment.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -29,8 +29,8 @@ pub struct Waited {
     pub waited_s: f64,
     /// The process whose threads waited longest, and their time; `None` where none waited.
     pub longest: Option<(String, f64)>,
-    /// Time that the hypervisor gave to others, of all processors together, in seconds; zero where
-    /// the kernel does not count it.
+    /// Time that the hypervisor gave to others, as the mean of the processors, in seconds; zero
+    /// where the kernel does not count it.
     pub steal_s: f64,
 }
 
@@ -139,7 +139,18 @@ impl Waits {
 
 fn steal() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    processes::steal(&stat).unwrap_or_default()
+    mean_steal(&stat)
+}
+
+/// The mean of the processors, from the text of `/proc/stat`.
+fn mean_steal(stat: &str) -> Duration {
+    let is_one = |line: &&str| {
+        let number = line.strip_prefix("cpu");
+        number.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let processors = stat.lines().filter(is_one).count().max(1);
+    let all = processes::steal(stat).unwrap_or_default();
+    all / u32::try_from(processors).unwrap_or(u32::MAX)
 }
 
 /// Adds a reading of all threads of this process and its descendants but the calling one; returns
@@ -232,6 +243,15 @@ mod tests {
         assert_eq!(parse("578613\n"), None);
         assert_eq!(parse("-1 2 3\n"), None);
         assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn steal_is_that_of_one_processor() {
+        let of = |rest: &str| mean_steal(&format!("cpu  1 2 3 4 5 6 7 8 0 0\n{rest}"));
+        let two = "cpu0 1 2 3 4 5 6 7 2 0 0\ncpu1 1 2 3 4 5 6 7 6 0 0\nintr 9\ncpus 4\n";
+        assert_eq!(of(two), Duration::from_millis(40));
+        assert_eq!(of(""), Duration::from_millis(80));
+        assert_eq!(mean_steal(""), Duration::ZERO);
     }
 
     #[test]
