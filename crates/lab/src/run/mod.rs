@@ -8,5 +8,5 @@ mod start;
 
 pub use options::RunOptions;
 pub(crate) use output::hand_out;
-pub(crate) use selection::chosen;
+pub(crate) use selection::{Chosen, chosen};
 pub use start::run;

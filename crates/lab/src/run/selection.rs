@@ -7,15 +7,23 @@ use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::shorten::shorten;
 
-/// The experiment reduced to the selected parts, and a remark on what was left out to shorten it.
-pub(crate) fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<String>)> {
+/// An experiment reduced to the selected parts.
+pub(crate) struct Chosen {
+    /// With the repetitions that are to run.
+    pub experiment: Experiment,
+    /// Repetitions of the file.
+    pub planned: u32,
+    /// A remark on what else was left out to shorten it.
+    pub reduced: Option<String>,
+}
+
+/// The selected parts of the experiment in the file at `path`.
+pub(crate) fn chosen(path: &Path, options: &RunOptions) -> Result<Chosen> {
     let mut experiment = Experiment::load(path)?;
     let planned = experiment.repetitions;
     if let Some(repetitions) = options.repetitions {
         experiment.repetitions = repetitions.max(1);
     }
-    let fewer = (experiment.repetitions < planned)
-        .then(|| format!("{} of {planned} repetitions", experiment.repetitions));
     let without = experiment.leave_out_missing_recordings();
     if experiment.workloads.is_empty() {
         let without = without.unwrap_or_default();
@@ -67,9 +75,10 @@ pub(crate) fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, O
         Some(most) => shorten(&mut experiment, most)?,
         None => None,
     };
-    let reduced: Vec<String> = (without.into_iter().chain(fewer)).chain(shorter).collect();
-    Ok((
+    let reduced: Vec<String> = without.into_iter().chain(shorter).collect();
+    Ok(Chosen {
         experiment,
-        (!reduced.is_empty()).then(|| reduced.join("; ")),
-    ))
+        planned,
+        reduced: (!reduced.is_empty()).then(|| reduced.join("; ")),
+    })
 }

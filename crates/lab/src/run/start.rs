@@ -1,12 +1,13 @@
 //! Running an experiment from beginning to end.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::Path;
 
 use super::lab::Lab;
 use super::options::RunOptions;
 use super::output::hand_out;
-use super::selection::chosen;
+use super::selection::{Chosen, chosen};
 use crate::energy::Accountant;
 use crate::error::{Doing, Result};
 use crate::experiment::{Carrier, Scheme};
@@ -28,7 +29,11 @@ use crate::{isolate, machine, machine_use, program};
 /// [`Error::Missing`]: crate::Error::Missing
 pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     // Errors in the file or the machine are reported before anything runs.
-    let (experiment, reduced) = chosen(path, options)?;
+    let Chosen {
+        experiment,
+        planned,
+        reduced,
+    } = chosen(path, options)?;
     if experiment.simulated {
         return in_virtual_time(path, options);
     }
@@ -46,10 +51,13 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     if experiment.whole_machine {
         outside.serve = Some(Box::new(machine_use::serve));
     }
-    let report = RunReport {
-        reduced,
-        ..isolate::isolated_with(outside, run)?
-    };
+    let mut report = isolate::isolated_with(outside, run)?;
+    // With those of an earlier run that this one continues.
+    let ran: BTreeSet<u32> = report.transfers.iter().map(|d| d.repetition).collect();
+    let ran = ran.len();
+    let fewer = (ran < planned as usize).then(|| format!("{ran} of {planned} repetitions"));
+    let reduced: Vec<String> = fewer.into_iter().chain(reduced).collect();
+    report.reduced = (!reduced.is_empty()).then(|| reduced.join("; "));
     hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
     if !options.quiet {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));

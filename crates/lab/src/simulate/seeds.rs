@@ -12,7 +12,7 @@ use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, leave_out};
 use crate::record::{RunReport, Simulated, Transfer};
-use crate::run::{RunOptions, chosen, hand_out};
+use crate::run::{Chosen, RunOptions, chosen, hand_out};
 use crate::{link_progress, machine, oracle, paper, summary};
 
 /// Simulates the experiment in the file at `path`, prints its table, writes its record, and returns
@@ -27,7 +27,11 @@ pub fn simulate(path: &Path, options: &SimulateOptions) -> Result<RunReport> {
         workloads: options.workloads.clone(),
         ..RunOptions::default()
     };
-    let (mut experiment, reduced) = chosen(path, &choice)?;
+    let Chosen {
+        mut experiment,
+        reduced,
+        ..
+    } = chosen(path, &choice)?;
     if let Some(seeds) = options.seeds {
         experiment.repetitions = seeds.max(1);
     }
