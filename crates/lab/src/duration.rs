@@ -47,16 +47,12 @@ pub(crate) fn of_each_transfer(e: &Experiment) -> Result<Vec<Duration>> {
     Bounds::default().of_each_transfer(e)
 }
 
-/// The same for one repetition of `workloads`.
+/// The same for one repetition.
 ///
 /// # Errors
 /// As [`of_each_transfer`].
-pub(crate) fn of_repetition(
-    e: &Experiment,
-    workloads: &[&Workload],
-    repetition: u32,
-) -> Result<Vec<Duration>> {
-    let each = Bounds::default().of_schemes(e, workloads)?;
+pub(crate) fn of_repetition(e: &Experiment, repetition: u32) -> Result<Vec<Duration>> {
+    let each = Bounds::default().of_schemes(e)?;
     Ok(in_order(e, &each, repetition))
 }
 
@@ -78,23 +74,18 @@ pub(crate) type BoundOf = (Vec<String>, usize, String, u64);
 
 impl Bounds {
     fn of_each_transfer(&mut self, e: &Experiment) -> Result<Vec<Duration>> {
-        let workloads: Vec<&Workload> = e.workloads.iter().collect();
-        let each = self.of_schemes(e, &workloads)?;
+        let each = self.of_schemes(e)?;
         let all = (0..e.repetitions).flat_map(|repetition| in_order(e, &each, repetition));
         Ok(all.collect())
     }
 
-    /// Duration of each of `workloads` that a scheme carries, for every scheme.
-    fn of_schemes(
-        &mut self,
-        e: &Experiment,
-        workloads: &[&Workload],
-    ) -> Result<Vec<Vec<Duration>>> {
+    /// Duration of each workload that a scheme carries, for every scheme.
+    fn of_schemes(&mut self, e: &Experiment) -> Result<Vec<Vec<Duration>>> {
         let mut all = Vec::new();
         for scheme in &e.schemes {
             let mut before: Option<&Workload> = None;
             let mut once = Vec::new();
-            for workload in workloads.iter().copied().filter(|w| scheme.carries(w)) {
+            for workload in e.workloads_of(scheme) {
                 let fresh = before.is_none_or(|before| before.leaves_other_links(e, workload));
                 once.push(self.of(e, scheme, workload, fresh)?);
                 before = Some(workload);

@@ -27,19 +27,17 @@ impl RunReport {
             format!("{most} devices: not faster than one")
         };
         text += &format!(" ({all:.1} s, not {one:.1} s)");
-        if self
-            .transfers
-            .iter()
-            .any(|t| !t.fit || t.disturbed.is_some())
-        {
+        let may_be_long = |t: &Transfer| t.is_unfit() || (t.is_disturbed() && !t.left_out);
+        if self.transfers.iter().any(may_be_long) {
             text += "; this machine was too busy for exact times";
         }
         Some(text)
     }
 
-    /// Mean time of all transfers with this number of devices.
+    /// Mean time of all transfers with this number of devices, without those left out.
     fn mean_seconds(&self, devices: usize) -> Option<f64> {
-        let with = self.transfers.iter().filter(|t| t.devices == devices);
+        let counts = |t: &&Transfer| t.devices == devices && !t.left_out;
+        let with = self.transfers.iter().filter(counts);
         let seconds: Vec<f64> = with.map(|t| t.seconds).collect();
         let sum: f64 = seconds.iter().sum();
         (!seconds.is_empty() && sum > 0.0).then(|| sum / seconds.len() as f64)
@@ -95,6 +93,9 @@ mod tests {
                 .unwrap()
                 .starts_with("3 devices: not faster than one (")
         );
+        all[2]["left_out"] = json!(true);
+        let expected = "3 devices: 2.2 × faster than one (5.2 s, not 11.2 s)";
+        assert_eq!(text(&all).as_deref(), Some(expected));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Order of the schemes in a repetition, further repetitions for what was disturbed or unfit, and
-//! what of the disturbed enters figures (ADR 0055). Pure.
+//! Order of the schemes in a repetition, and which repetitions are disturbed and enter no figures
+//! (ADR 0055). Pure.
+
+use std::collections::BTreeSet;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::experiment::{Experiment, Workload};
 use crate::machine_use::are_enough;
 use crate::record::Transfer;
 
@@ -28,45 +29,30 @@ pub(crate) fn order(count: usize, seed: u64, repetition: u32) -> Vec<usize> {
     order
 }
 
-/// The workloads of which a scheme has fewer fit and undisturbed transfers than repetitions are
-/// planned. One that failed is a result, and is not repeated.
-pub(crate) fn lacking<'e>(e: &'e Experiment, transfers: &[Transfer]) -> Vec<&'e Workload> {
-    let has_all = |scheme: &str, workload: &str| {
-        let of = |d: &&Transfer| d.name == scheme && d.workload == workload;
-        let is_done = |d: &&Transfer| !d.sha256_ok || (d.fit && d.disturbed.is_none());
-        let done = transfers.iter().filter(of).filter(is_done);
-        done.count() >= e.repetitions as usize
-    };
-    let lacks = |workload: &&Workload| {
-        let mut schemes = e.schemes.iter().filter(|s| s.carries(workload));
-        !schemes.all(|s| has_all(s.name.get_ref(), workload.name.get_ref()))
-    };
-    e.workloads.iter().filter(lacks).collect()
+/// Repetitions in which a transfer is disturbed. One that failed is a result, whatever else ran.
+fn disturbed(transfers: &[Transfer]) -> BTreeSet<u32> {
+    let disturbs = |d: &&Transfer| d.sha256_ok && d.disturbed.is_some();
+    let all = transfers.iter().filter(disturbs);
+    all.map(|d| d.repetition).collect()
 }
 
-/// Leaves disturbed transfers out of figures where enough of those of the same scheme and workload
-/// are fit and undisturbed ([`are_enough`]). Where there are fewer, all stay.
-pub(crate) fn leave_out_disturbed(transfers: &mut [Transfer]) {
-    // Of joined records, each was judged by its own transfers.
-    for d in transfers.iter_mut().filter(|d| d.is_left_out()) {
-        d.fit = true;
-        d.unfit_because = None;
+/// Number of repetitions in which no transfer is disturbed.
+pub(crate) fn undisturbed(transfers: &[Transfer]) -> usize {
+    let all: BTreeSet<u32> = transfers.iter().map(|d| d.repetition).collect();
+    all.difference(&disturbed(transfers)).count()
+}
+
+/// Leaves whole disturbed repetitions out of figures, so that no pair of transfers loses one side,
+/// where enough of the `planned` ones are undisturbed ([`are_enough`]). Otherwise all stay.
+pub(crate) fn leave_out_disturbed(transfers: &mut [Transfer], planned: u32) {
+    if !are_enough(undisturbed(transfers), planned as usize) {
+        return;
     }
-    let is_enough = |d: &Transfer| {
-        let same = |o: &&Transfer| o.name == d.name && o.workload == d.workload;
-        let (mut good, mut all) = (0, 0);
-        for o in transfers.iter().filter(same) {
-            all += 1;
-            good += usize::from(o.fit && o.disturbed.is_none());
-        }
-        are_enough(good, all)
-    };
-    let out: Vec<bool> = (transfers.iter())
-        .map(|d| d.fit && d.disturbed.is_some() && is_enough(d))
-        .collect();
-    for (d, _) in transfers.iter_mut().zip(out).filter(|(_, out)| *out) {
+    let disturbed = disturbed(transfers);
+    let of = |d: &&mut Transfer| d.fit && disturbed.contains(&d.repetition);
+    for d in transfers.iter_mut().filter(of) {
         d.fit = false;
-        d.unfit_because.clone_from(&d.disturbed);
+        d.left_out = true;
     }
 }
 
@@ -97,32 +83,6 @@ mod tests {
         assert_eq!(order(1, 1, 5), [0]);
     }
 
-    fn experiment(repetitions: u32) -> Experiment {
-        let mut text = format!("name = \"t\"\nrepetitions = {repetitions}\n");
-        for (name, role, address) in [
-            ("primary", "primary", ""),
-            ("proxy", "proxy", "address = \"203.0.113.1\"\n"),
-            ("origin", "origin", "address = \"198.51.100.1\"\n"),
-        ] {
-            text += &format!("[[host]]\nname = \"{name}\"\nrole = \"{role}\"\n{address}");
-        }
-        text += "[[link]]\nname = \"ps\"\nfrom = \"primary\"\nto = \"proxy\"\ndown = 8\nup = 8\n\
-                 [[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n";
-        for name in ["a", "b"] {
-            text += &format!("[[scheme]]\nname = \"{name}\"\nscheme = \"single\"\n");
-        }
-        for name in ["w", "v"] {
-            text += &format!("[[workload]]\nname = \"{name}\"\ndirection = \"down\"\nbytes = 1\n");
-        }
-        Experiment::parse("t.toml", &text).unwrap()
-    }
-
-    fn transfer(scheme: &str, workload: &str, repetition: u32) -> Transfer {
-        let mut d = Transfer::for_test(scheme, repetition, 1.0);
-        d.workload = workload.to_owned();
-        d
-    }
-
     fn disturbed(d: Transfer) -> Transfer {
         Transfer {
             disturbed: Some("busy".to_owned()),
@@ -130,68 +90,58 @@ mod tests {
         }
     }
 
-    #[test]
-    fn workloads_are_repeated_until_each_scheme_has_enough() {
-        let e = experiment(2);
-        let mut all = Vec::new();
-        for repetition in 0..2 {
-            for (scheme, workload) in [("a", "w"), ("a", "v"), ("b", "w"), ("b", "v")] {
-                all.push(transfer(scheme, workload, repetition));
-            }
-        }
-        let lack = |all: &[Transfer]| {
-            let names = lacking(&e, all).into_iter().map(|w| w.name.get_ref());
-            names.cloned().collect::<Vec<_>>()
+    /// Both schemes in every repetition; in the last `busy` ones the second one is disturbed.
+    fn transfers(repetitions: u32, busy: u32) -> Vec<Transfer> {
+        let both = |n| {
+            let (a, b) = (
+                Transfer::for_test("a", n, 1.0),
+                Transfer::for_test("b", n, 1.0),
+            );
+            let quiet = n < repetitions - busy;
+            [a, if quiet { b } else { disturbed(b) }]
         };
-        assert_eq!(lack(&all), [""; 0]);
-        all[6] = disturbed(all[6].clone());
-        assert_eq!(lack(&all), ["w"]);
-        all[1].fit = false;
-        assert_eq!(lack(&all), ["w", "v"]);
-        // A third one of each scheme, and one that is disturbed again.
-        all.extend([transfer("a", "w", 2), disturbed(transfer("b", "w", 2))]);
-        all.extend([transfer("a", "v", 2), transfer("b", "v", 2)]);
-        assert_eq!(lack(&all), ["w"]);
-        all.push(transfer("b", "w", 3));
-        assert_eq!(lack(&all), [""; 0]);
-        // A failure is a result.
-        (all[0].fit, all[0].sha256_ok) = (false, false);
-        assert_eq!(lack(&all), [""; 0]);
+        (0..repetitions).flat_map(both).collect()
     }
 
     #[test]
-    fn disturbed_transfers_are_left_out_where_there_are_enough_others() {
-        let judged = |undisturbed: u32, busy: u32| {
-            let mut all: Vec<Transfer> = (0..undisturbed).map(|n| transfer("a", "w", n)).collect();
-            all.extend((0..busy).map(|n| disturbed(transfer("a", "w", undisturbed + n))));
-            // Others do not count.
-            all.extend((0..9).map(|n| transfer("b", "w", n)));
-            all.extend((0..9).map(|n| transfer("a", "v", n)));
-            leave_out_disturbed(&mut all);
-            all
-        };
-        let fit = |all: &[Transfer]| {
-            let own = all.iter().filter(|d| d.name == "a" && d.workload == "w");
-            own.filter(|d| d.fit).count()
+    fn a_repetition_is_disturbed_as_a_whole() {
+        assert_eq!(undisturbed(&[]), 0);
+        assert_eq!(undisturbed(&transfers(5, 2)), 3);
+        let mut all = transfers(5, 2);
+        all[0] = disturbed(all[0].clone());
+        assert_eq!(undisturbed(&all), 2);
+        // What is not what its scheme says would be so again.
+        all[2].fit = false;
+        assert_eq!(undisturbed(&all), 2);
+        // A failure is a result.
+        all[0].sha256_ok = false;
+        assert_eq!(undisturbed(&all), 3);
+    }
+
+    #[test]
+    fn disturbed_repetitions_are_left_out_where_there_are_enough_others() {
+        let fit = |repetitions, busy, planned| {
+            let mut all = transfers(repetitions, busy);
+            leave_out_disturbed(&mut all, planned);
+            let names = ["a", "b"];
+            let [a, b] = names.map(|n| all.iter().filter(|d| d.name == n && d.fit).count());
+            assert_eq!(a, b, "each has its partner");
+            assert!(all.iter().all(|d| d.fit != d.left_out));
+            a
         };
         // Of 20 planned and 10 further ones.
-        assert_eq!(fit(&judged(10, 20)), 10);
-        assert_eq!(fit(&judged(9, 21)), 30);
-        assert_eq!(fit(&judged(1, 0)), 1);
-        assert_eq!(fit(&judged(0, 1)), 1);
-        let mut all = judged(10, 20);
-        assert!(all[10].is_left_out() && !all[9].is_left_out());
-        assert_eq!(all[10].unfit_because.as_deref(), Some("busy"));
-        // Joined with disturbed ones, there are too few others.
-        all.extend((0..9).map(|n| disturbed(transfer("a", "w", 30 + n))));
-        leave_out_disturbed(&mut all);
-        assert_eq!(fit(&all), 39);
-        // Unfit for another reason.
-        all.truncate(30);
-        all[10].fit = false;
-        all[10].unfit_because = Some("late".to_owned());
-        leave_out_disturbed(&mut all);
-        assert_eq!(fit(&all), 10);
-        assert!(!all[10].is_left_out() && all[11].is_left_out());
+        assert_eq!(fit(30, 20, 20), 10);
+        assert_eq!(fit(30, 21, 20), 30);
+        // Without further ones.
+        assert_eq!(fit(20, 11, 20), 20);
+        assert_eq!(fit(1, 0, 1), 1);
+        assert_eq!(fit(1, 1, 1), 1);
+        // Unfit for a reason of its own.
+        let mut all = transfers(4, 2);
+        all[7].fit = false;
+        all[7].unfit_because = Some("late".to_owned());
+        leave_out_disturbed(&mut all, 4);
+        assert!(all[6].left_out && !all[7].left_out && all[7].is_unfit());
+        assert!(all[5].is_disturbed() && !all[7].is_disturbed());
     }
 }

@@ -58,11 +58,11 @@ impl RunReport {
         if !self.paper.is_empty() {
             text += &format!("\n{}\n", comparisons(&self.paper).to_text());
         }
-        for d in self.transfers.iter().filter(|d| !d.fit && !d.is_left_out()) {
+        for d in self.transfers.iter().filter(|d| d.is_unfit()) {
             let why = d.unfit_because.as_deref().unwrap_or("no reason given");
             text += &format!("unfit: {}, {}: {why}\n", d.name, d.workload);
         }
-        for d in &self.transfers {
+        for d in self.transfers.iter().filter(|d| d.is_disturbed()) {
             if let Some(why) = &d.disturbed {
                 text += &format!("disturbed: {}, {}: {why}\n", d.name, d.workload);
             }

@@ -8,7 +8,7 @@ use crate::statistics::estimate;
 /// Title of [`waiting`], and what its columns are.
 pub(crate) const WAITING: &str = "Waiting for a processor, % of the time";
 pub(crate) const WAITING_NOTE: &str = "time for which threads of daemons, client, origin and links \
-    could run and waited, added up, and steal of all processors: mean and largest of all \
+    could run and waited, added up, and the mean steal of the processors: mean and largest of all \
     transfers; of the largest, the process that waited longest, and steal";
 
 /// Waiting of every scheme and workload; empty where it was not measured.
@@ -62,35 +62,36 @@ pub(crate) fn waiting(all: &[Transfer]) -> Grid {
 fn disturbed(all: &[Transfer], workload: &str, scheme: &str) -> String {
     let of = |d: &&Transfer| d.workload == workload && d.name == scheme;
     let count = all.iter().filter(of).count();
-    let disturbed = all.iter().filter(of).filter(|d| d.disturbed.is_some());
-    let (disturbed, counted): (Vec<_>, Vec<_>) = disturbed.map(|d| (d, d.fit)).unzip();
-    let what = match (disturbed.len(), counted.contains(&true)) {
-        (0, _) => "",
-        (_, true) => ", counted",
-        (_, false) => ", left out",
+    let disturbed = all.iter().filter(of).filter(|d| d.is_disturbed());
+    let (left_out, counted): (Vec<_>, Vec<_>) = disturbed.partition(|d| d.left_out);
+    let what = match (left_out.len(), counted.len()) {
+        (0, 0) => "",
+        (_, 0) => ", left out",
+        (0, _) => ", counted",
+        // Of joined records, each is judged by itself.
+        _ => ", some counted",
     };
-    format!("{} of {count}{what}", disturbed.len())
+    format!("{} of {count}{what}", left_out.len() + counted.len())
 }
 
 impl RunReport {
-    /// Disturbed transfers in sentences, one with those that are left out and one with those that
-    /// enter figures.
+    /// Disturbed transfers in sentences, one with those that are left out, with all of their
+    /// repetitions, and one with those that enter figures.
     pub(crate) fn disturbed_words(&self) -> Vec<String> {
         let all = self.transfers.len();
-        let disturbed = self.transfers.iter().filter(|d| d.disturbed.is_some());
-        let (counted, others): (Vec<&Transfer>, _) = disturbed.partition(|d| d.fit);
-        let left_out = others.iter().filter(|d| d.is_left_out()).count();
+        let left_out = self.transfers.iter().filter(|d| d.left_out).count();
+        let counted = self.transfers.iter();
+        let counted = counted.filter(|d| d.is_disturbed() && !d.left_out).count();
         let mut words = Vec::new();
         if left_out > 0 {
             words.push(format!(
-                "{left_out} of {all} transfers were disturbed and enter no figure"
+                "{left_out} of {all} transfers are of disturbed repetitions and enter no figure"
             ));
         }
-        if !counted.is_empty() {
+        if counted > 0 {
             words.push(format!(
-                "{} of {all} transfers were disturbed and enter figures, since too few others were \
-                 not: their times may be too long",
-                counted.len()
+                "{counted} of {all} transfers were disturbed and enter figures, since too few \
+                 repetitions were not: their times may be too long"
             ));
         }
         words
@@ -121,10 +122,11 @@ mod tests {
             transfer("a", 0, 0.1, false),
             transfer("a", 1, 0.1, false),
             transfer("a", 2, 0.9, true),
-            transfer("b", 0, 0.9, true),
+            transfer("b", 2, 0.9, true),
             Transfer::for_test("c", 0, 1.0),
         ];
-        leave_out_disturbed(&mut all);
+        assert_eq!(disturbed(&all, "w", "a"), "1 of 3, counted");
+        leave_out_disturbed(&mut all, 3);
         let text = waiting(&all).to_markdown();
         let rows: Vec<Vec<&str>> = (text.lines().skip(2))
             .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
@@ -145,7 +147,7 @@ mod tests {
                 [
                     "w",
                     "b",
-                    "1 of 1, counted",
+                    "1 of 1, left out",
                     "10.00",
                     "10.00",
                     longest,

@@ -56,7 +56,7 @@ pub(crate) struct RunArgs {
     /// Repetitions of each scheme and workload, instead of the file's number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: Option<u32>,
-    /// Further repetitions of what was disturbed or unfit, at most. By default half of the
+    /// Further repetitions where some were disturbed, at most. By default half of the
     /// repetitions, and none with --at-most.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=10_000))]
     further: Option<u32>,

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use mpbond_lab::{Quantity, RunReport, Transfer};
@@ -18,9 +18,17 @@ static MACHINE: Mutex<()> = Mutex::new(());
 
 const BYTES: u64 = 256 << 10;
 
+/// Until this is dropped, no other test plays links.
+fn alone() -> MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The record of one run; `None` where the machine does not meet its requirements.
 fn run(name: &str) -> Option<RunReport> {
-    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    run_alone(name, &alone())
+}
+
+fn run_alone(name: &str, _alone: &MutexGuard<()>) -> Option<RunReport> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data");
     let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
     let _ = std::fs::remove_file(&record);
@@ -147,13 +155,14 @@ fn bytes_arrive_whole_over_emulated_bluetooth_that_is_lost_and_comes_back() {
 /// Copies of missing bytes overtake the queue at the helper; behind it they would arrive after more
 /// than a second.
 ///
-/// A run on a machine too busy for the links is not judged, but that the bytes were right: it is
-/// repeated, and the test prints a note if no run could be judged.
+/// A run that the machine was too busy for is repeated. If all were such, the shortest stall of all
+/// must be shorter than behind the queue.
 #[test]
 fn copies_overtake_the_queue_of_a_helper() {
     const LONGEST_S: f64 = 0.7;
+    const BEHIND_QUEUE_S: f64 = 1.0;
     const ATTEMPTS: u32 = 5;
-    let mut unfit = Vec::new();
+    let mut shortest_s = f64::INFINITY;
     for _ in 0..ATTEMPTS {
         let Some(report) = run("direct-silent") else {
             return;
@@ -165,7 +174,8 @@ fn copies_overtake_the_queue_of_a_helper() {
         let redundant = d.redundant_bytes.unwrap_or_default();
         println!("longest stall: {} s", d.longest_stall_s);
         if let Some(why) = d.unfit_because.as_ref().or(d.disturbed.as_ref()) {
-            unfit.push(why.clone());
+            println!("{why}");
+            shortest_s = shortest_s.min(d.longest_stall_s);
             continue;
         }
         assert!(
@@ -175,7 +185,10 @@ fn copies_overtake_the_queue_of_a_helper() {
         );
         return;
     }
-    Need::Idle.is_missing(format_args!("none of {ATTEMPTS} runs was fit: {unfit:?}"));
+    assert!(
+        shortest_s < BEHIND_QUEUE_S,
+        "stalls of {shortest_s} s and more"
+    );
 }
 
 fn used_both_paths(d: &Transfer) {
@@ -231,9 +244,12 @@ impl Drop for Load {
 #[test]
 fn a_transfer_beside_busy_processors_is_disturbed_and_repeated() {
     let processors = std::thread::available_parallelism().unwrap().get();
+    // The load would disturb other tests, too.
+    let alone = alone();
     let load = Load::start(4 * processors);
-    let report = run("busy");
+    let report = run_alone("busy", &alone);
     drop(load);
+    drop(alone);
     let Some(report) = report else {
         return;
     };
@@ -255,15 +271,16 @@ fn a_transfer_beside_busy_processors_is_disturbed_and_repeated() {
         let why = d.disturbed.as_deref().unwrap_or_default();
         assert!(why.contains("waited for a processor"), "{d:?}");
         // Links may have been late, too, on a machine without real-time priority.
-        assert!(!d.is_left_out(), "{d:?}");
+        assert!(!d.left_out, "{d:?}");
     }
-    assert_eq!(report.summary[0].disturbed, 3);
+    let summary = &report.summary[0];
+    assert_eq!(summary.disturbed + summary.unfit, 3);
 }
 
 /// With the programs under test, and two of its six rows.
 #[test]
 fn make_demo_ends_with_the_gain_that_it_has_measured() {
-    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join("demo.json");
     let _ = std::fs::remove_file(&record);
@@ -338,7 +355,7 @@ fn a_shell_on_a_host_finds_mpbond() {
 
 /// Runs one scheme of `external.toml` with this PATH.
 fn external(scheme: &str, path: &Path, record: &Path) -> std::process::Output {
-    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data");
     LAB.command([
         "lab",
@@ -381,8 +398,7 @@ fn programs_other_than_mpbond_carry_transfers() {
     let report: RunReport = serde_json::from_str(&text).unwrap();
     assert_eq!(report.transfers.len(), 4);
     for transfer in &report.transfers {
-        let is_fit = transfer.fit || transfer.is_left_out();
-        assert!(transfer.sha256_ok && is_fit, "{transfer:?}");
+        assert!(transfer.sha256_ok && !transfer.is_unfit(), "{transfer:?}");
         assert_eq!(transfer.scheme, "external");
         // They passed the link.
         assert!(transfer.seconds >= transfer.ideal_seconds, "{transfer:?}");

@@ -19,7 +19,7 @@ use super::options::{Datagrams, ReceiveOptions, SendOptions, Transport};
 use super::receive::Receiver;
 use super::send::{PATIENCE, send};
 use crate::error::{Doing, Error, Result, one_line};
-use crate::machine_use::{Counters, Soaker, Use, are_undisturbed};
+use crate::machine_use::{Counters, Soaker, Use, are_enough, are_undisturbed};
 
 /// Saving from which frames pay: less is within what changes with kernels and drivers.
 pub const LEAST_SAVING: f64 = 0.1;
@@ -366,7 +366,7 @@ fn comparison(repetitions: Vec<Costs>) -> Comparison {
         .iter()
         .filter(|c| c.is_undisturbed && c.tcp_s > 0.0);
     let savings: Sample = quiet.map(|c| 1.0 - c.l2_s / c.tcp_s).collect();
-    let is_enough = 2 * savings.len() >= repetitions.len();
+    let is_enough = are_enough(savings.len(), repetitions.len());
     let interval = savings.mean_interval().filter(|_| is_enough);
     Comparison {
         saving: savings.mean().filter(|_| is_enough),

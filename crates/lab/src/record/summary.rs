@@ -31,9 +31,11 @@ pub struct Summary {
     pub scheme: String,
     /// Number of fit repetitions.
     pub fit: usize,
-    /// Number of unfit repetitions, without those that were left out because they are disturbed.
+    /// Number of unfit repetitions, without those that are left out ([`Transfer::left_out`]).
+    ///
+    /// [`Transfer::left_out`]: super::Transfer::left_out
     pub unfit: usize,
-    /// Number of disturbed repetitions, left out or not.
+    /// Number of transfers that are disturbed and not unfit, left out or not.
     #[serde(default)]
     pub disturbed: usize,
     /// Time, in seconds.

@@ -88,11 +88,15 @@ pub struct Transfer {
     #[serde(default)]
     pub links: Vec<LinkProgress>,
     /// Whether it enters figures: the machine kept the times of the emulated links, the transfer
-    /// was what its scheme says, and it was not disturbed, or there are too few others.
+    /// was what its scheme says, and it is not left out.
     pub fit: bool,
     /// Reason why it is unfit.
     pub unfit_because: Option<String>,
-    /// Reason why it is disturbed: other programs used the processors.
+    /// Whether it is not fit only because its repetition is disturbed, and enough others are not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_out: bool,
+    /// Reason why it is disturbed: threads of the experiment waited for a processor, others used
+    /// the machine, or links were late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<String>,
     /// Lateness of packets on the emulated links; `None` in a simulation.
@@ -181,9 +185,14 @@ impl Transfer {
         (ends.len() > 1).then_some(last - first)
     }
 
-    /// Whether it is unfit only because it is disturbed, and enough others are not.
-    pub fn is_left_out(&self) -> bool {
-        !self.fit && self.disturbed.is_some() && self.unfit_because == self.disturbed
+    /// Whether it enters no figure for a reason of its own.
+    pub fn is_unfit(&self) -> bool {
+        !self.fit && !self.left_out
+    }
+
+    /// Whether it is disturbed, and not unfit.
+    pub fn is_disturbed(&self) -> bool {
+        self.disturbed.is_some() && !self.is_unfit()
     }
 }
 

@@ -40,8 +40,8 @@ pub fn to_html_with(title: &str, date: &str, studies: &[Study], sheets: &[Sheet]
         "<p class=\"note\">Intervals are 95 %: of means by Student's t, of medians by order \
          statistics. Changes are paired by repetition, within which schemes follow each other. \
          Unfit transfers, during which the emulated links did not keep their properties, enter \
-         no figure; disturbed ones, whose threads waited long for a processor, only where there \
-         are too few others. \"ideal\" is the fluid bound on the links of the scheme.</p>\n",
+         no figure; repetitions with disturbed ones, whose threads waited long for a processor, only \
+         where there are too few others. \"ideal\" is the fluid bound on the links of the scheme.</p>\n",
     );
     for (index, study) in studies.iter().enumerate() {
         section(&mut out, index, study);
@@ -91,11 +91,11 @@ pub(super) fn overview(studies: &[Study], sheets: &[Sheet]) -> Grid {
 }
 
 fn unfit(r: &RunReport) -> impl Iterator<Item = &Transfer> {
-    r.transfers.iter().filter(|d| !d.fit && !d.is_left_out())
+    r.transfers.iter().filter(|d| d.is_unfit())
 }
 
 fn disturbed(r: &RunReport) -> impl Iterator<Item = &Transfer> {
-    r.transfers.iter().filter(|d| d.disturbed.is_some())
+    r.transfers.iter().filter(|d| d.is_disturbed())
 }
 
 fn section(out: &mut String, index: usize, study: &Study) {

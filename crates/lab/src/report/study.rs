@@ -6,7 +6,6 @@ use toml::Table;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, leave_out};
 use crate::record::{IdealProgress, RunReport, Simulated, Transfer};
-use crate::repetitions::leave_out_disturbed;
 use crate::{paper, summary};
 
 /// A record as reports read it, without what can be computed again.
@@ -295,7 +294,6 @@ fn is_same(a: &Transfer, b: &Transfer) -> bool {
 
 fn sum_up(study: &mut Study) {
     let (e, report) = (&study.experiment, &mut study.report);
-    leave_out_disturbed(&mut report.transfers);
     report.summary = summary::summaries(e, &report.transfers);
     report.asserts = summary::judge(e, &report.transfers, &report.summary);
     report.paper = paper::comparisons(e, &report.transfers);

@@ -208,19 +208,27 @@ fn disturbed_transfers_show_whether_they_count() {
             "longest": ["mpbond proxy", seconds / 20.0], "steal_s": 0.0});
         one
     };
-    let transfers = vec![
+    let left_out = |mut one: Value| {
+        (one["fit"], one["left_out"]) = (json!(false), json!(true));
+        one
+    };
+    let file = experiment(SCHEMES, "w", "");
+    let one = vec![
         transfer(SCHEMES[0], "w", 0, 1.2),
-        disturbed(SCHEMES[0], 1, 9.0),
-        disturbed(SCHEMES[1], 0, 1.5),
+        transfer(SCHEMES[1], "w", 0, 1.2),
+        left_out(disturbed(SCHEMES[0], 1, 9.0)),
+        left_out(transfer(SCHEMES[1], "w", 1, 9.0)),
     ];
-    let one = record("1", &experiment(SCHEMES, "w", ""), transfers);
-    let page = to_html("x", "today", &join(vec![one], &[]).unwrap());
+    // Of another run, which had no others.
+    let other = vec![disturbed(SCHEMES[1], 0, 1.5)];
+    let records = vec![record("1", &file, one), record("2", &file, other)];
+    let page = to_html("x", "today", &join(records, &[]).unwrap());
     for text in [
         "<h3>Disturbed transfers: 2</h3>",
         "<li>plain &lt;one&gt;, w, repetition 2: it waited &lt;long&gt;; left out</li>",
-        "<li>two &amp; more, w, repetition 1: it waited &lt;long&gt;; counted</li>",
-        "<li>1 of 3 transfers were disturbed and enter no figure.</li>",
-        "<li>1 of 3 transfers were disturbed and enter figures, since too few others were not",
+        "<li>two &amp; more, w, repetition 3: it waited &lt;long&gt;; counted</li>",
+        "<li>2 of 5 transfers are of disturbed repetitions and enter no figure.</li>",
+        "<li>1 of 5 transfers were disturbed and enter figures, since too few repetitions were not",
         "<td>1 of 2, left out</td>",
         "<td>mpbond proxy: 5.00</td>",
     ] {

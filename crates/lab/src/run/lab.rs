@@ -115,26 +115,25 @@ impl<'a> Lab<'a> {
     pub fn run_all(mut self) -> Result<RunReport> {
         let e = self.experiment;
         let mut done = Done::open(e, self.options.resume.as_deref())?;
-        let workloads: Vec<&Workload> = e.workloads.iter().collect();
         let planned = e.repetitions;
         for repetition in 0..planned {
-            self.repeat(repetition, &workloads, &mut done)?;
+            self.repeat(repetition, &mut done)?;
         }
         for repetition in planned..planned + self.options.most_further(planned) {
-            let lacking = repetitions::lacking(e, done.transfers());
-            if lacking.is_empty() {
+            let undisturbed = repetitions::undisturbed(done.transfers());
+            if undisturbed >= planned as usize {
                 break;
             }
             self.progress.say(&format!(
-                "disturbed or unfit transfers: {} of {} workloads have a further repetition",
-                lacking.len(),
-                workloads.len()
+                "{undisturbed} of {planned} repetitions are undisturbed: a further one follows"
             ));
-            self.repeat(repetition, &lacking, &mut done)?;
+            self.progress
+                .further(duration::of_repetition(e, repetition)?);
+            self.repeat(repetition, &mut done)?;
         }
         self.progress.note("");
         let mut transfers = done.into_transfers();
-        repetitions::leave_out_disturbed(&mut transfers);
+        repetitions::leave_out_disturbed(&mut transfers, planned);
         oracle::compare(e, &mut transfers);
         let summaries = summary::summaries(e, &transfers);
         let report = RunReport {
@@ -156,34 +155,24 @@ impl<'a> Lab<'a> {
         Ok(report)
     }
 
-    /// Runs `workloads` by every scheme once.
-    fn repeat(&mut self, repetition: u32, workloads: &[&Workload], done: &mut Done) -> Result<()> {
+    /// Runs all workloads by every scheme once.
+    fn repeat(&mut self, repetition: u32, done: &mut Done) -> Result<()> {
         let e = self.experiment;
-        if repetition >= e.repetitions {
-            let each = duration::of_repetition(e, workloads, repetition)?;
-            self.progress.further(each);
-        }
         for position in repetitions::order(e.schemes.len(), e.seed, repetition) {
             let Some(scheme) = e.schemes.get(position) else {
                 continue;
             };
-            self.run_scheme(scheme, workloads, repetition, done)?;
+            self.run_scheme(scheme, repetition, done)?;
         }
         Ok(())
     }
 
     /// Runs workloads of a scheme, with daemons of its own.
-    fn run_scheme(
-        &mut self,
-        scheme: &Scheme,
-        workloads: &[&Workload],
-        repetition: u32,
-        done: &mut Done,
-    ) -> Result<()> {
+    fn run_scheme(&mut self, scheme: &Scheme, repetition: u32, done: &mut Done) -> Result<()> {
         let mut daemons: Option<Daemons> = None;
         let mut programs: Option<Programs> = None;
         let mut before: Option<&Workload> = None;
-        for workload in workloads.iter().copied().filter(|w| scheme.carries(w)) {
+        for workload in self.experiment.workloads_of(scheme) {
             let place = self.next;
             self.next += 1;
             if done.has(scheme, workload, repetition) {
@@ -419,12 +408,13 @@ impl<'a> Lab<'a> {
             .collect::<Result<_>>()?;
         // While no path is up, a primary may let connections bypass it.
         let passed_by = daemons.is_some() && shares.subflows.is_empty();
+        let late = unfit_because(&conditions, lost, e.max_lateness);
         let unfit = passed_by
             .then(|| "the bytes did not pass through the daemons".to_owned())
             .or_else(|| outcome.unfit_because.clone())
             .or_else(|| ratio_not_kept(e, scheme, &shares.subflows))
             .or_else(|| daemons.and_then(|_| other_classes(workload, &shares.classes)))
-            .or_else(|| unfit_because(&conditions, lost, e.max_lateness));
+            .or_else(|| late.clone());
         let ideal_seconds = ideal.as_secs_f64();
         let us = |span: Duration| span.as_secs_f64() * 1e6;
         Ok(Transfer {
@@ -455,11 +445,12 @@ impl<'a> Lab<'a> {
             cpu_s,
             cpu_percent,
             machine,
-            disturbed: why_disturbed(waited.as_ref(), machine.as_ref()),
+            disturbed: why_disturbed(waited.as_ref(), machine.as_ref()).or(late),
             waited,
             energy,
             links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),
+            left_out: false,
             unfit_because: unfit,
             lateness_us: Some(Lateness {
                 p50: us(conditions.lateness_p50),

@@ -24,7 +24,7 @@ pub struct RunOptions {
     pub resume: Option<PathBuf>,
     /// Number of repetitions, instead of the experiment's.
     pub repetitions: Option<u32>,
-    /// Maximum number of further repetitions for what was disturbed or unfit; by default half of
+    /// Maximum number of further repetitions where some were disturbed; by default half of
     /// the repetitions, and none with [`Self::at_most`].
     pub further: Option<u32>,
     /// Maximum expected duration. Repetitions, workloads and idle times are cut to meet it; the

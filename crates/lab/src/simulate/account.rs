@@ -243,6 +243,7 @@ fn blank(e: &Experiment, scheme: &Scheme, workload: &Workload, place: Place) -> 
         fit: false,
         unfit_because: None,
         disturbed: None,
+        left_out: false,
         lateness_us: None,
     }
 }

@@ -258,13 +258,14 @@ impl Cpu {
     pub(super) fn measure(&self, quick: bool) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         match self.repeat(quick) {
-            Ok(all) => self.report(&all, &mut outcome),
+            Ok((all, planned)) => self.report(&all, planned, &mut outcome),
             Err(why) => outcome.notes.push(format!("not measured: {why}")),
         }
         Ok(outcome)
     }
 
-    fn repeat(&self, quick: bool) -> Result<Vec<Repetition>, String> {
+    /// All repetitions, and how many of them were planned.
+    fn repeat(&self, quick: bool) -> Result<(Vec<Repetition>, usize), String> {
         let soaker = Soaker::start()?;
         let (length, count) = match quick {
             true => (QUICK, 1),
@@ -292,7 +293,7 @@ impl Cpu {
             }
             all.push(once(repetition)?);
         }
-        Ok(all)
+        Ok((all, count as usize))
     }
 
     /// Whether each load and each comparison has `count` undisturbed repetitions.
@@ -304,7 +305,7 @@ impl Cpu {
         loads.chain(compared).all(|of| undisturbed(&of))
     }
 
-    fn report(&self, all: &[Repetition], outcome: &mut Outcome) {
+    fn report(&self, all: &[Repetition], planned: usize, outcome: &mut Outcome) {
         let mut table = SheetTable {
             title: "Use of the whole machine, % of one processor".to_owned(),
             note:
@@ -324,7 +325,7 @@ impl Cpu {
         let quiet = idle.iter().filter(|ran| are_undisturbed(&[ran.used]));
         let quiet: Vec<f64> = quiet.map(|ran| ran.used.own()).collect();
         let head = vec![NONE.to_owned(), format!("{} of {}", quiet.len(), all.len())];
-        let unloaded = enough(quiet, all.len());
+        let unloaded = enough(quiet, planned);
         let key = format!("{NONE}: cpu_share");
         let mean = unloaded.as_ref().and_then(Sample::mean);
         outcome.figures.insert(key, mean);
@@ -338,7 +339,7 @@ impl Cpu {
             let quiet: Vec<(Ran, Use)> = quiet.copied().collect();
             let head = format!("{} of {}", quiet.len(), all.len());
             let used = quiet.iter().map(|(ran, idle)| ran.used.own() - idle.own());
-            let used = enough(used.collect(), all.len());
+            let used = enough(used.collect(), planned);
             let mean = used.as_ref().and_then(Sample::mean);
             // Of the runs whose use is in the mean.
             let per_gb = per_gb(mean, rate_of(quiet.iter().map(|(ran, _)| ran)));
@@ -358,12 +359,12 @@ impl Cpu {
         }
         outcome.tables.push(table);
         if !self.compares.is_empty() {
-            let table = self.savings(all, outcome);
+            let table = self.savings(all, planned, outcome);
             outcome.tables.push(table);
         }
     }
 
-    fn savings(&self, all: &[Repetition], outcome: &mut Outcome) -> SheetTable {
+    fn savings(&self, all: &[Repetition], planned: usize, outcome: &mut Outcome) -> SheetTable {
         let milliwatts = self.power.as_ref().and_then(|p| p.milliwatts().ok());
         let of_power = match &self.power {
             Some(p) => format!("; mW: of a core of {} at {} MHz", p.profile, p.mhz),
@@ -399,8 +400,8 @@ impl Cpu {
                 .iter()
                 .map(|(pair, idle)| pair.saving(*idle))
                 .collect();
-            let savings = savings.and_then(|values| enough(values, all.len()));
-            let saved = enough(quiet.iter().map(|(p, _)| p.saved()).collect(), all.len());
+            let savings = savings.and_then(|values| enough(values, planned));
+            let saved = enough(quiet.iter().map(|(p, _)| p.saved()).collect(), planned);
             let share = savings.as_ref().and_then(Sample::mean);
             let saved = saved.as_ref().and_then(Sample::mean);
             let milliwatts = saved.zip(milliwatts).map(|(saved, mw)| saved * mw);
@@ -465,9 +466,9 @@ fn per_gb(used: Option<f64>, bytes_per_s: Option<f64>) -> Option<f64> {
     Some(used? / (rate / 1e9))
 }
 
-/// The sample, if enough of the repetitions are in it.
-fn enough(values: Vec<f64>, repetitions: usize) -> Option<Sample> {
-    are_enough(values.len(), repetitions).then(|| Sample::new(values))
+/// The sample, if there are enough values for the planned repetitions.
+fn enough(values: Vec<f64>, planned: usize) -> Option<Sample> {
+    are_enough(values.len(), planned).then(|| Sample::new(values))
 }
 
 /// Cells of a load: `used` and `per_gb` of its undisturbed runs, the others of all.

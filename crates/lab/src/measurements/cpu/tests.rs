@@ -53,7 +53,7 @@ fn transfers_run_at_each_rate() {
         runs: [0.5, 0.02, 0.09, 0.01, 0.06].map(ran).to_vec(),
     };
     let mut outcome = Outcome::default();
-    c.report(&[once], &mut outcome);
+    c.report(&[once], 1, &mut outcome);
     let near = |key: &str, value: f64| {
         let figure = outcome.figures[key].unwrap();
         assert!((figure - value).abs() < 1e-9, "{key}: {figure}");
@@ -107,7 +107,7 @@ fn savings_come_from_undisturbed_pairs() {
     assert_eq!(c.check(), Ok(()));
     for disturbed in [0, 5] {
         let mut outcome = Outcome::default();
-        c.report(&repetitions(10, disturbed), &mut outcome);
+        c.report(&repetitions(10, disturbed), 10, &mut outcome);
         let figure = |key: &str| outcome.figures[key].unwrap();
         assert!((figure("half: cpu_share") - 0.5).abs() < 1e-9);
         assert!((figure("quarter: cpu_share") - 0.25).abs() < 1e-9);
@@ -120,9 +120,9 @@ fn savings_come_from_undisturbed_pairs() {
         );
         assert!(c.keys().iter().all(|key| outcome.figures.contains_key(key)));
     }
-    // Fewer than a third.
+    // Fewer than half of those planned.
     let mut outcome = Outcome::default();
-    c.report(&repetitions(10, 7), &mut outcome);
+    c.report(&repetitions(10, 6), 10, &mut outcome);
     assert_eq!(outcome.figures["less: saving_share"], None);
     assert_eq!(outcome.figures["quarter: cpu_share"], None);
     assert!(outcome.figures["half: cpu_share"].is_some());
@@ -148,7 +148,7 @@ fn disturbed_runs_enter_no_figure_but_the_arrival_rate() {
             }
         };
         let mut outcome = Outcome::default();
-        c.report(&(0..10).map(once).collect::<Vec<_>>(), &mut outcome);
+        c.report(&(0..10).map(once).collect::<Vec<_>>(), 10, &mut outcome);
         outcome
     };
     let outcome = report(5);
@@ -164,7 +164,7 @@ fn disturbed_runs_enter_no_figure_but_the_arrival_rate() {
     let rows = &outcome.tables[0].rows;
     assert_eq!(rows[0][..2], ["none", "5 of 10"]);
     assert_eq!(rows[1][7..], ["18.00", "0.00", "20.00"]);
-    let outcome = report(7);
+    let outcome = report(6);
     assert_eq!(outcome.figures["none: cpu_share"], None);
     assert_eq!(outcome.figures["tcp: per_GB_s"], None);
     assert!(outcome.figures["tcp: arrived_mbps"].is_some());
@@ -179,7 +179,7 @@ fn a_saving_needs_an_undisturbed_run_without_a_load() {
         let mut all = repetitions(10, 0);
         all.iter_mut().take(4).for_each(change);
         let mut outcome = Outcome::default();
-        c.report(&all, &mut outcome);
+        c.report(&all, 10, &mut outcome);
         outcome
     };
     // Softirqs charged to another program during the run without a load.
