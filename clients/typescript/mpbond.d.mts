@@ -37,7 +37,7 @@ export interface Link {
   choice?: { state: "used" | "tried" | "standby"; reason: string };
   ethernet?: { used: boolean; reason?: string };
   energy?: Energy;
-  cap?: { used_bytes: number; bytes: number; resets: string };
+  cap?: { used_bytes: number; bytes: number; resets: string; days?: { day: string; bytes: number }[] };
   battery_percent?: number;
   metered?: boolean;
   roaming?: boolean;

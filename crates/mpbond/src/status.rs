@@ -218,6 +218,9 @@ pub struct PathShare {
     pub bytes_in: u64,
     /// Stream bytes given to it, copies included.
     pub bytes_out: u64,
+    /// Octets of its connections, both ways: of TLS, with its handshakes, frames and feedback.
+    #[serde(default)]
+    pub octets: u64,
 }
 
 /// Counters of a daemon with one peer, over all their sessions.
@@ -246,6 +249,9 @@ pub struct PathStatus {
     pub bytes_in: u64,
     /// Stream bytes given to it, copies included.
     pub bytes_out: u64,
+    /// Octets of its connections, both ways: of TLS, with its handshakes, frames and feedback.
+    #[serde(default)]
+    pub octets: u64,
     /// Number of times that it has joined a session.
     pub joins_total: u64,
 }
@@ -450,6 +456,19 @@ pub struct CapStatus {
     pub bytes: u64,
     /// Day on which the next period begins, as 2026-12-01.
     pub resets: String,
+    /// Bytes on the days of the period up to this one in the time zone of the cap, oldest first.
+    /// Earlier days without any are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<DayBytes>,
+}
+
+/// Bytes of a link on a day.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DayBytes {
+    /// The day, as 2026-11-27.
+    pub day: String,
+    /// Bytes, both ways.
+    pub bytes: u64,
 }
 
 /// Energy of a link whose radio is named in the policy, estimated from its bytes and times.

@@ -1,6 +1,7 @@
 //! Tests of the program `mpbond-lab`. One test program for all, since each links everything.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
+mod caps;
 mod capture;
 mod capture_delay;
 mod command_line;

@@ -1,7 +1,7 @@
 //! State of a driver, and the results of its session.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
@@ -28,6 +28,7 @@ use super::timer::Timer;
 use super::view;
 use crate::memory::{self, Account};
 use crate::rate_limited_log::{Line, PeerLog};
+use crate::status::SessionStatus;
 
 /// Streams that are woken at once when their own session has given memory back.
 const FED_AT_ONCE: usize = 4;
@@ -66,6 +67,8 @@ pub(super) struct Inner {
     /// It has ended, and its counters are among those of the daemon.
     pub(super) counted: bool,
     pub(super) names: SubflowNames,
+    /// Octets of the connections that are closed, by their names.
+    pub(super) closed_octets: BTreeMap<String, u64>,
     pub(super) silences: Silences,
     /// Plaintext of the record being made.
     pub(super) record: Vec<u8>,
@@ -162,9 +165,17 @@ impl Inner {
     /// Adds the counters of a session that ends to those of the daemon.
     pub(super) fn count(&mut self) {
         if !std::mem::replace(&mut self.counted, true) {
-            let status = view::session_status(&self.session, &self.clock, &self.peer);
-            self.log.totals().ended(&status);
+            self.log.totals().ended(&self.status());
         }
+    }
+
+    /// State of the session.
+    pub(super) fn status(&self) -> SessionStatus {
+        let mut octets = self.closed_octets.clone();
+        for (id, io) in &self.subflows {
+            *octets.entry(self.name(*id)).or_default() += io.octets();
+        }
+        view::session_status(&self.session, &self.clock, &self.peer, &octets)
     }
 
     fn arm_timer(&mut self) {

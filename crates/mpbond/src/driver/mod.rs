@@ -34,7 +34,7 @@ mod unix_queue;
 mod view;
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -145,6 +145,7 @@ impl Driver {
                 log,
                 counted: false,
                 names: SubflowNames::default(),
+                closed_octets: BTreeMap::new(),
                 silences: Silences::default(),
                 record: Vec::with_capacity(mpbond_session::wire::MAX_RECORD_BYTES),
                 block: BytesMut::new(),
@@ -459,7 +460,7 @@ impl Driver {
 
     /// State of the session.
     pub fn status(&self) -> SessionStatus {
-        self.inspect(view::session_status)
+        self.shared.borrow().status()
     }
 
     /// The open streams.

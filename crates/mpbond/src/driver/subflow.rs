@@ -15,6 +15,9 @@ use super::farewell::say_close;
 use super::inner::{Inner, with};
 use super::notice::Notice;
 
+/// Names of paths whose closed connections' octets are kept: a session has stream bytes of as many.
+const MAX_NAMES: usize = 32;
+
 impl Inner {
     /// Fetches records from the session and writes them; whether there was any.
     pub(super) fn transmit(&mut self) -> bool {
@@ -129,6 +132,11 @@ impl Inner {
             return;
         };
         self.account.give_back(crate::memory::SUBFLOW);
+        let name = self.name(id);
+        // A proxy has the names from its peer.
+        if self.closed_octets.len() < MAX_NAMES || self.closed_octets.contains_key(&name) {
+            *self.closed_octets.entry(name).or_default() += io.octets();
+        }
         // A reset and not FIN: a helper then discards the bytes that it holds in both directions.
         if io.tls.queued_bytes() > 0 || io.blocked || !io.closing {
             io.tls.get_ref().reset_when_dropped();

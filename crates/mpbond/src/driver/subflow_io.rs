@@ -58,14 +58,12 @@ impl SubflowIo {
             PipeStream::Tcp(tcp) => self.of_tcp(&TcpInfo::read(tcp).ok()?),
             PipeStream::Unix(unix) => {
                 let queued = unix.queued_bytes().ok()?;
-                let written = self.tls.ciphertext_out() - self.tls.queued_bytes() as u64;
-                Some(self.unix_queue.observe(now, written, queued))
+                Some(self.unix_queue.observe(now, self.written(), queued))
             }
             // What the helper's end has acknowledged has arrived.
             PipeStream::L2(l2) => {
                 let queued = l2.with_channel(|channel| channel.unacknowledged());
-                let written = self.tls.ciphertext_out() - self.tls.queued_bytes() as u64;
-                Some(self.unix_queue.observe(now, written, queued))
+                Some(self.unix_queue.observe(now, self.written(), queued))
             }
         }
     }
@@ -89,6 +87,15 @@ impl SubflowIo {
             bytes_acked,
             all_acked: info.unacked_bytes == 0,
         })
+    }
+
+    /// Octets that the socket has taken and given since its connection began.
+    pub(super) fn octets(&self) -> u64 {
+        self.written() + self.tls.ciphertext_in()
+    }
+
+    fn written(&self) -> u64 {
+        self.tls.ciphertext_out() - self.tls.queued_bytes() as u64
     }
 
     /// Octets that may be handed to the socket in one go.

@@ -94,6 +94,7 @@ impl Book {
             let total = peer.path(&path.name);
             total.bytes_in += path.bytes_in;
             total.bytes_out += path.bytes_out;
+            total.octets += path.octets;
         }
     }
 }
@@ -120,6 +121,7 @@ mod tests {
                 name: name.to_owned(),
                 bytes_in,
                 bytes_out: 1,
+                octets: bytes_in + 9,
             }],
             ..SessionStatus::default()
         }
@@ -138,6 +140,7 @@ mod tests {
         assert_eq!(bytes(&[old, new]), 120);
         let (peers, paths) = totals.with(&[]);
         assert_eq!((peers[0].streams_total, paths[0].joins_total), (1, 1));
+        assert_eq!(paths[0].octets, 109);
     }
 
     #[test]

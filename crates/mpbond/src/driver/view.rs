@@ -8,9 +8,20 @@ use mpbond_session::{PathBytes, Session, StreamClass, SubflowState};
 use super::clock::Clock;
 use crate::status::{PathShare, SessionStatus, SubflowStatus};
 
-/// State of a session.
-pub(super) fn session_status(session: &Session, clock: &Clock, peer: &DeviceId) -> SessionStatus {
+/// State of a session, with the octets of its paths' connections.
+pub(super) fn session_status(
+    session: &Session,
+    clock: &Clock,
+    peer: &DeviceId,
+    octets: &BTreeMap<String, u64>,
+) -> SessionStatus {
     let now = clock.now();
+    let path_share = |path: PathBytes| PathShare {
+        octets: octets.get(&path.name).copied().unwrap_or_default(),
+        name: path.name,
+        bytes_in: path.bytes_in,
+        bytes_out: path.bytes_out,
+    };
     let stats = session.stats();
     let subflows: Vec<SubflowStatus> = session.subflows(now).iter().map(subflow_status).collect();
     let state = match (session.is_lost(), session.is_established()) {
@@ -52,14 +63,6 @@ fn by_class(session: &Session) -> BTreeMap<String, u64> {
         }
     }
     counts
-}
-
-fn path_share(path: PathBytes) -> PathShare {
-    PathShare {
-        name: path.name,
-        bytes_in: path.bytes_in,
-        bytes_out: path.bytes_out,
-    }
 }
 
 fn subflow_status(s: &mpbond_session::SubflowStats) -> SubflowStatus {

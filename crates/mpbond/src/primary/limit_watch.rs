@@ -16,7 +16,7 @@ use super::links::LinkConfig;
 use super::ruling::Ruling;
 use super::state::Primary;
 use crate::driver::{Budget, Driver};
-use crate::status::{CapStatus, SessionStatus};
+use crate::status::{CapStatus, DayBytes, SessionStatus};
 use crate::usage::{Capped, Moved};
 use crate::{addresses, uplinks};
 
@@ -143,23 +143,23 @@ impl Primary {
         caps.chain(budgets).collect()
     }
 
-    /// Counts what has moved of caps and budgets, this time after the last count. Returns the time
+    /// Counts what has moved of caps and budgets, this time after the last look. Returns the time
     /// until the next one.
     fn count_usage(&self, after: Duration) -> Duration {
         let (caps, mut next) = (self.caps(), SLOW.min(after * 2));
+        // A status counts, too.
+        let now = self.clock.now();
+        let after = after.min(now.since(self.limits.counted.replace(now)));
         let mut reached = BTreeSet::new();
         let mut usage = self.limits.usage.borrow_mut();
         let totals = self.bytes_of(&caps);
         for (of, cap) in &caps {
-            let Some(period) = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone) else {
-                continue;
-            };
             let before = usage.used_bytes(of);
             let moved = match of {
                 Capped::Link(name) => self.moved(name, &totals),
                 Capped::Rule(name) => Some(Moved::Bytes(self.moved_of_rule(name))),
             };
-            let event = usage.count(of, cap, &period, moved);
+            let event = usage.count(of, cap, jiff::Timestamp::now(), moved);
             let used = usage.used_bytes(of);
             if let Some(event) = event {
                 self.cap_event(of, (cap, used), event);
@@ -252,7 +252,8 @@ impl Primary {
         Some(Moved::Bytes(total.saturating_sub(before)))
     }
 
-    /// Stream bytes that sessions have moved over each link with a cap since the start, both ways.
+    /// Octets of the connections of each link with a cap since the start, both ways: at a helper
+    /// those of its relays, which its own budget counts.
     fn bytes_of(&self, caps: &[(Capped, Cap)]) -> HashMap<String, u64> {
         let capped = caps.iter().filter_map(|(of, _)| match of {
             Capped::Link(name) => Some((name.clone(), 0)),
@@ -263,7 +264,7 @@ impl Primary {
             let sessions: Vec<SessionStatus> = self.drivers().iter().map(Driver::status).collect();
             for path in self.log.totals().with(&sessions).1 {
                 if let Some(total) = totals.get_mut(&path.name) {
-                    *total += path.bytes_in + path.bytes_out;
+                    *total += path.octets;
                 }
             }
         }
@@ -389,19 +390,36 @@ impl Primary {
         self.limits.usage.borrow_mut().save(now, &caps, true);
     }
 
+    /// Counts what has moved until now, for a status: at an own link also what other programs have
+    /// while no bytes of connections do.
+    pub(super) fn count_for_status(&self) {
+        if self
+            .policy
+            .borrow()
+            .as_ref()
+            .is_some_and(|p| p.has_limits())
+        {
+            self.count_usage(FAST);
+        }
+    }
+
     /// Use of the cap of a link.
     pub(super) fn cap_of(&self, link: &str) -> Option<CapStatus> {
         let policy = self.policy.borrow();
         let cap = policy.as_ref()?.cap(link)?;
-        let period = period_at(jiff::Timestamp::now(), cap.reset_day, &cap.zone)?;
-        let of = Capped::Link(link.to_owned());
-        let mut usage = self.limits.usage.borrow_mut();
-        // A period may have ended since bytes moved.
-        let _ = usage.count(&of, cap, &period, None);
+        let now = jiff::Timestamp::now();
+        let period = period_at(now, cap.reset_day, &cap.zone)?;
+        let usage = self.limits.usage.borrow();
+        let days = usage.bytes_by_day(link, &period, cap.zone.to_datetime(now).date());
+        let day = |(day, bytes): (jiff::civil::Date, u64)| DayBytes {
+            day: day.to_string(),
+            bytes,
+        };
         Some(CapStatus {
-            used_bytes: usage.used_bytes(&of),
+            used_bytes: usage.used_bytes(&Capped::Link(link.to_owned())),
             bytes: cap.bytes,
             resets: period.next_day.to_string(),
+            days: days.into_iter().map(day).collect(),
         })
     }
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use mpbond_manager::LinkId;
 use mpbond_policy::{Battery, Charge};
+use mpbond_units::Timestamp;
 
 use crate::driver::Budget;
 use crate::usage::{InterfaceBytes, Usage};
@@ -38,6 +39,8 @@ pub(super) struct Limits {
     /// What sessions have been told.
     pub(super) applied: RefCell<Excluded>,
     pub(super) is_watched: Cell<bool>,
+    /// When bytes were counted last.
+    pub(super) counted: Cell<Timestamp>,
 }
 
 impl Limits {
@@ -53,6 +56,7 @@ impl Limits {
             levels: RefCell::default(),
             applied: RefCell::default(),
             is_watched: Cell::default(),
+            counted: Cell::new(Timestamp::ZERO),
         })
     }
 

@@ -43,6 +43,7 @@ impl Primary {
     }
 
     pub(super) fn link_status(&self) -> Vec<LinkStatus> {
+        self.count_for_status();
         let manager = self.manager.borrow();
         let links = self.links.borrow().all();
         let subflows = self.subflows();

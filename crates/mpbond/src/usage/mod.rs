@@ -1,7 +1,7 @@
-//! Bytes used of caps of links and budgets of rules, and joules of radios by day: the accounts of a
-//! primary, kept in a file beside its identity.
+//! Bytes used of caps of links, by day too, and of budgets of rules; joules of radios by day: the
+//! accounts of a primary, kept in a file beside its identity.
 
-mod energy;
+mod by_day;
 mod host_zone;
 mod interface_bytes;
 
@@ -10,18 +10,22 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::ToSpan;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use mpbond_policy::{Account, Cap, CapEvent, InterfaceCounter, Period, Reading};
+use mpbond_policy::{Account, Cap, CapEvent, InterfaceCounter, Period, Reading, period_at};
 use mpbond_units::Timestamp;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use energy::Energy;
+use by_day::ByDay;
 pub use interface_bytes::InterfaceBytes;
 
 /// Maximum size of the file in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Days before the present one of which joules are shown.
+const SHOWN_ENERGY: i64 = 6;
 
 /// Interval at which joules are written while they grow: what a crash may lose.
 const SAVE_ENERGY_EVERY: Duration = Duration::from_secs(60);
@@ -65,8 +69,12 @@ struct File {
     link: BTreeMap<String, Used>,
     #[serde(default)]
     rule: BTreeMap<String, Used>,
+    /// Bytes of links that have or had a cap.
     #[serde(default)]
-    energy: Energy,
+    days: ByDay,
+    /// Joules of radios.
+    #[serde(default)]
+    energy: ByDay,
 }
 
 impl File {
@@ -127,6 +135,7 @@ impl Usage {
             Err(e) if e.kind() == io::ErrorKind::NotFound => File::default(),
             Err(e) => return Err(io::Error::new(e.kind(), at(&e))),
         };
+        accounts.days.bound();
         accounts.energy.bound();
         Ok(Self {
             path,
@@ -154,29 +163,46 @@ impl Usage {
     /// Joules of a link's radio on the last seven days up to this one, oldest first, without
     /// earlier days that have none.
     pub fn joules_by_day(&self, link: &str, today: Date) -> Vec<(Date, f64)> {
-        self.accounts.energy.days(link, today)
+        let first = today.saturating_sub(SHOWN_ENERGY.days());
+        self.accounts.energy.days(link, first, today)
     }
 
-    /// Counts what has moved of a cap, in the period of the present time. Returns the event of
-    /// which the user has not been informed.
+    /// Bytes of a link with a cap on the days of a period up to this one, oldest first, without
+    /// earlier days that have none.
+    pub fn bytes_by_day(&self, link: &str, period: &Period, today: Date) -> Vec<(Date, u64)> {
+        let days = self.accounts.days.days(link, period.first_day, today);
+        days.into_iter()
+            .map(|(day, bytes)| (day, bytes as u64))
+            .collect()
+    }
+
+    /// Counts what has moved of a cap, in the period of this time. Returns the event of which the
+    /// user has not been informed.
     pub fn count(
         &mut self,
         of: &Capped,
         cap: &Cap,
-        period: &Period,
+        at: jiff::Timestamp,
         moved: Option<Moved>,
     ) -> Option<CapEvent> {
+        let period = period_at(at, cap.reset_day, &cap.zone)?;
         let used = self.accounts.enter(of, || Used {
-            account: Account::new(period),
+            account: Account::new(&period),
             interface: InterfaceCounter::default(),
         });
-        used.account.handle_period(period);
-        used.account.count(match moved {
+        used.account.handle_period(&period);
+        let bytes = match moved {
             Some(Moved::Interface(reading)) => used.interface.handle_reading(reading),
             Some(Moved::Bytes(bytes)) => bytes,
             None => 0,
-        });
-        used.account.poll_event(cap)
+        };
+        used.account.count(bytes);
+        let event = used.account.poll_event(cap);
+        if let (Capped::Link(link), true) = (of, bytes > 0) {
+            let day = cap.zone.to_datetime(at).date();
+            self.accounts.days.add(link, day, bytes as f64);
+        }
+        event
     }
 
     /// Bytes used of a cap in the period.
@@ -231,7 +257,7 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use jiff::tz::TimeZone;
-    use mpbond_policy::{AtCap, period_at};
+    use mpbond_policy::AtCap;
 
     use super::*;
 
@@ -245,8 +271,8 @@ mod tests {
         }
     }
 
-    fn period(at: &str) -> Period {
-        period_at(at.parse().unwrap(), 1, &TimeZone::UTC).unwrap()
+    fn time(at: &str) -> jiff::Timestamp {
+        at.parse().unwrap()
     }
 
     fn reading(bytes: u64) -> Reading {
@@ -262,31 +288,43 @@ mod tests {
     fn accounts_are_kept_and_the_user_is_informed_once() {
         let folder = tempfile::tempdir().unwrap();
         let identity = folder.path().join("identity.pem");
-        let (cap, now) = (cap(1_000), period("2026-11-27T12:00:00Z"));
+        let (cap, now) = (cap(1_000), time("2026-11-27T12:00:00Z"));
         let link = |name: &str| Capped::Link(name.to_owned());
         let (phone, mobile) = (link("my phone"), link("mobile"));
         let rule = Capped::Rule("my phone".to_owned());
         let caps = [(phone.clone(), cap.clone())];
         let mut usage = Usage::load(&identity).unwrap();
         let bytes = |n| Some(Moved::Bytes(n));
-        assert_eq!(usage.count(&phone, &cap, &now, bytes(700)), None);
-        let warned = usage.count(&phone, &cap, &now, bytes(100));
+        assert_eq!(usage.count(&phone, &cap, now, bytes(700)), None);
+        let warned = usage.count(&phone, &cap, now, bytes(100));
         assert_eq!(warned, Some(CapEvent::Warning));
         let first = |n| Some(Moved::Interface(reading(n)));
-        assert_eq!(usage.count(&mobile, &cap, &now, first(5_000)), None);
-        assert_eq!(usage.count(&rule, &cap, &now, bytes(5)), None);
+        assert_eq!(usage.count(&mobile, &cap, now, first(5_000)), None);
+        assert_eq!(usage.count(&rule, &cap, now, bytes(5)), None);
         usage.save(Timestamp::ZERO, &caps, false);
         let mut usage = Usage::load(&identity).unwrap();
         assert_eq!(usage.used_bytes(&phone), 800);
         assert_eq!(usage.used_bytes(&rule), 5);
         assert!(!usage.is_reached(&phone, &cap));
-        assert_eq!(usage.count(&mobile, &cap, &now, first(5_300)), None);
+        assert_eq!(usage.count(&mobile, &cap, now, first(5_300)), None);
         assert_eq!(usage.used_bytes(&mobile), 300);
-        let reached = usage.count(&phone, &cap, &now, bytes(200));
+        let reached = usage.count(&phone, &cap, now, bytes(200));
         assert_eq!(reached, Some(CapEvent::Reached));
         assert!(usage.is_reached(&phone, &cap));
-        let next = period("2026-12-01T00:00:00Z");
-        assert_eq!(usage.count(&phone, &cap, &next, None), None);
+        // By day, in the zone of the cap.
+        let period = period_at(now, 1, &TimeZone::UTC).unwrap();
+        let days = |usage: &Usage, link: &str| {
+            let days = usage.bytes_by_day(link, &period, jiff::civil::date(2026, 11, 28));
+            let days = days.into_iter().map(|(day, bytes)| (day.day(), bytes));
+            days.collect::<Vec<_>>()
+        };
+        let later = time("2026-11-28T00:00:00Z");
+        assert_eq!(usage.count(&mobile, &cap, later, first(5_400)), None);
+        assert_eq!(days(&usage, "mobile"), [(27, 300), (28, 100)]);
+        assert_eq!(days(&usage, "my phone"), [(27, 1_000), (28, 0)]);
+        assert_eq!(days(&usage, "other"), [(28, 0)]);
+        let next = time("2026-12-01T00:00:00Z");
+        assert_eq!(usage.count(&phone, &cap, next, None), None);
         assert!(!usage.is_reached(&phone, &cap));
     }
 
@@ -312,9 +350,9 @@ mod tests {
         usage.save(at(161), &[], true);
         assert_eq!(again(day), [(day, 14.0)]);
         // Accounts of caps are in the same file.
-        let (cap, november) = (cap(1_000), period("2026-11-27T12:00:00Z"));
+        let (cap, november) = (cap(1_000), time("2026-11-27T12:00:00Z"));
         let phone = Capped::Link("phone".to_owned());
-        usage.count(&phone, &cap, &november, Some(Moved::Bytes(700)));
+        usage.count(&phone, &cap, november, Some(Moved::Bytes(700)));
         usage.save(at(162), &[(phone.clone(), cap)], true);
         assert_eq!(again(day), [(day, 14.0)]);
         assert_eq!(Usage::load(&identity).unwrap().used_bytes(&phone), 700);

@@ -1,4 +1,4 @@
-//! Joules of radios by calendar day: the part of the file of accounts that is about energy.
+//! Bytes of capped links, and joules of radios, by calendar day: parts of the file of accounts.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -6,12 +6,9 @@ use std::str::FromStr;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// Days that are shown, the present one included.
-const SHOWN_DAYS: usize = 7;
-
-/// Days that are kept of a link: one more, so that a day by a clock that was wrong for a time takes
-/// none of the others' places.
-const KEPT_DAYS: usize = SHOWN_DAYS + 1;
+/// Days that are kept of a link: a period of a cap has 31, and a day by a clock that was wrong for
+/// a time takes none of their places.
+const KEPT_DAYS: usize = 32;
 
 /// Links of which days are kept, as many as a policy can have. Links that are no longer configured
 /// keep theirs.
@@ -36,32 +33,33 @@ impl From<Day> for String {
     }
 }
 
-/// Joules of a link's radio. In a file, below zero or infinite is as good as nothing.
+/// Bytes or joules of a link; bytes are exact up to 9 PB. In a file, below zero or infinite is as
+/// good as nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "f64", into = "f64")]
-struct Joules(f64);
+struct Amount(f64);
 
-impl From<f64> for Joules {
-    fn from(joules: f64) -> Self {
-        let is_sound = joules.is_finite() && joules >= 0.0;
-        Self(if is_sound { joules } else { 0.0 })
+impl From<f64> for Amount {
+    fn from(amount: f64) -> Self {
+        let is_sound = amount.is_finite() && amount >= 0.0;
+        Self(if is_sound { amount } else { 0.0 })
     }
 }
 
-impl From<Joules> for f64 {
-    fn from(joules: Joules) -> Self {
-        joules.0
+impl From<Amount> for f64 {
+    fn from(amount: Amount) -> Self {
+        amount.0
     }
 }
 
-/// Joules of radios by names of links and by calendar days.
+/// Amounts by names of links and by calendar days.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Energy(BTreeMap<String, BTreeMap<Day, Joules>>);
+pub(super) struct ByDay(BTreeMap<String, BTreeMap<Day, Amount>>);
 
-impl Energy {
-    /// Adds to the joules of a link on a day.
-    pub(super) fn add(&mut self, link: &str, day: Date, joules: f64) {
+impl ByDay {
+    /// Adds to the amount of a link on a day.
+    pub(super) fn add(&mut self, link: &str, day: Date, amount: f64) {
         let sum = match self.0.get_mut(link) {
             Some(days) => days.entry(Day(day)).or_default(),
             None => {
@@ -69,20 +67,18 @@ impl Energy {
                 days.entry(Day(day)).or_default()
             }
         };
-        *sum = Joules::from(sum.0 + joules);
+        *sum = Amount::from(sum.0 + amount);
         self.bound();
     }
 
-    /// Joules of a link on the last days up to this one, oldest first, without earlier days that
-    /// have none.
-    pub(super) fn days(&self, link: &str, today: Date) -> Vec<(Date, f64)> {
+    /// Amounts of a link from one day to this one, oldest first, without earlier days that have
+    /// none.
+    pub(super) fn days(&self, link: &str, first: Date, today: Date) -> Vec<(Date, f64)> {
         let all = self.0.get(link).into_iter().flatten();
-        let recent = |day: &Date| {
-            let age = today.since(*day).map_or(i32::MAX, |age| age.get_days());
-            (0..SHOWN_DAYS as i32).contains(&age)
-        };
-        let days = all.map(|(day, joules)| (day.0, joules.0));
-        let mut days: Vec<_> = days.filter(|(day, _)| recent(day)).collect();
+        let days = all.map(|(day, amount)| (day.0, amount.0));
+        let mut days: Vec<_> = days
+            .filter(|(day, _)| (first..=today).contains(day))
+            .collect();
         if days.last().is_none_or(|(day, _)| *day != today) {
             days.push((today, 0.0));
         }
@@ -98,7 +94,7 @@ impl Energy {
             }
         }
         while self.0.len() > MAX_LINKS {
-            let last = |(_, days): &(&String, &BTreeMap<Day, Joules>)| {
+            let last = |(_, days): &(&String, &BTreeMap<Day, Amount>)| {
                 days.last_key_value().map(|(day, _)| *day)
             };
             let oldest = self.0.iter().min_by_key(last).map(|(name, _)| name.clone());
@@ -109,6 +105,8 @@ impl Energy {
 
 #[cfg(test)]
 mod tests {
+    use jiff::ToSpan;
+
     use super::*;
 
     fn day(text: &str) -> Date {
@@ -116,49 +114,60 @@ mod tests {
     }
 
     #[test]
-    fn the_last_seven_days_are_shown_and_a_wrong_clock_loses_none() {
-        let mut energy = Energy::default();
+    fn the_last_days_are_shown_and_a_wrong_clock_loses_none() {
+        let week = |energy: &ByDay, link: &str, today: &str| {
+            let today = day(today);
+            energy.days(link, today.saturating_sub(6.days()), today)
+        };
+        let mut energy = ByDay::default();
         for n in 10..=19 {
             let today = day(&format!("2026-11-{n}"));
             energy.add("phone", today, f64::from(n));
             energy.add("phone", today, 0.5);
         }
         let today = day("2026-11-19");
-        let shown = energy.days("phone", today);
+        let shown = week(&energy, "phone", "2026-11-19");
         let wanted: Vec<_> = (13..=19)
             .map(|n| (day(&format!("2026-11-{n}")), f64::from(n) + 0.5))
             .collect();
         assert_eq!(shown, wanted);
-        assert_eq!(energy.days("own", today), [(today, 0.0)]);
+        assert_eq!(week(&energy, "own", "2026-11-19"), [(today, 0.0)]);
         // The clock is wrong for a time, either way.
         energy.add("phone", day("1970-01-01"), 1.0);
         energy.add("phone", day("2099-01-01"), 1.0);
-        assert_eq!(energy.days("phone", today), wanted);
-        assert_eq!(energy.0["phone"].len(), KEPT_DAYS);
+        assert_eq!(week(&energy, "phone", "2026-11-19"), wanted);
         // Days without traffic have no joules.
         let later = day("2026-11-24");
         let with_later = [&wanted[5..], &[(later, 0.0)]].concat();
-        assert_eq!(energy.days("phone", later), with_later);
-        assert_eq!(energy.days("phone", day("2026-11-26")).len(), 1);
+        assert_eq!(week(&energy, "phone", "2026-11-24"), with_later);
+        assert_eq!(week(&energy, "phone", "2026-11-26").len(), 1);
+        for n in 0..2 * KEPT_DAYS {
+            energy.add("phone", later.saturating_add((n as i64).days()), 1.0);
+        }
+        assert_eq!(energy.0["phone"].len(), KEPT_DAYS);
     }
 
     #[test]
     fn what_a_file_says_is_bounded() {
         let text = "[phone]\n\"2026-11-27\" = -1.0\n\"2026-11-28\" = inf\n\"2026-11-29\" = 2\n";
-        let mut energy: Energy = toml::from_str(text).unwrap();
+        let mut energy: ByDay = toml::from_str(text).unwrap();
         let today = day("2026-11-29");
-        let joules: Vec<f64> = energy.days("phone", today).iter().map(|d| d.1).collect();
+        let joules: Vec<f64> = energy
+            .days("phone", day("2026-11-27"), today)
+            .iter()
+            .map(|d| d.1)
+            .collect();
         assert_eq!(joules, [0.0, 0.0, 2.0]);
         energy.add("phone", today, f64::NAN);
-        assert_eq!(energy.days("phone", today)[2].1, 0.0);
+        assert_eq!(energy.days("phone", day("2026-11-27"), today)[2].1, 0.0);
         for n in 0..2 * MAX_LINKS {
             energy.add(&format!("link {n}"), day("2026-12-01"), 1.0);
         }
         assert_eq!(energy.0.len(), MAX_LINKS);
-        let gone = energy.days("phone", today);
+        let gone = energy.days("phone", day("2026-11-27"), today);
         assert_eq!(gone, [(today, 0.0)], "the oldest has gone");
         for wrong in ["[phone]\n\"2026-11-31\" = 1.0", "phone = 3", "[a]\nb = 1.0"] {
-            assert!(toml::from_str::<Energy>(wrong).is_err(), "{wrong}");
+            assert!(toml::from_str::<ByDay>(wrong).is_err(), "{wrong}");
         }
     }
 }
