@@ -70,11 +70,12 @@ class Client:
         """The status, as `mpbond status --json` prints it."""
         return self._json("GET", "/v1/status")
 
-    def streams(self, page=100):
-        """All open streams of applications, read in pages."""
+    def streams(self, page=100, **only):
+        """All open streams of applications, read in pages; with `app` or `destination` those only."""
         after = 0
+        only = "".join(f"&{key}={urllib.parse.quote(value, safe='')}" for key, value in only.items())
         while True:
-            answer = self._json("GET", f"/v1/streams?after={after}&limit={page}")
+            answer = self._json("GET", f"/v1/streams?after={after}&limit={page}{only}")
             yield from answer["streams"]
             if "next" not in answer:
                 return
@@ -83,6 +84,11 @@ class Client:
     def stream(self, stream):
         """An open connection, by its id or the address of the application's socket."""
         return self._json("GET", "/v1/streams/" + urllib.parse.quote(str(stream), safe=""))
+
+    def explain_stream(self, stream):
+        """Why an open connection is treated as it is: its rule, and the links that it may use."""
+        stream = urllib.parse.quote(str(stream), safe="")
+        return self._json("GET", f"/v1/streams/{stream}/explain")
 
     def set_class(self, stream, name):
         """Sets the class of an open connection. Returns the connection."""

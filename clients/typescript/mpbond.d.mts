@@ -118,6 +118,25 @@ export type Event =
   | { id: number; at_s: number; type: EventType; link?: string; reason?: string }
   | { lost: number };
 
+/** Why an open connection is treated as it is. */
+export interface StreamExplanation {
+  id: number;
+  destination: string;
+  class: string;
+  multipath: string;
+  rule: string | null;
+  line: number | null;
+  policy_has_changed: boolean;
+  links: {
+    name: string;
+    unusable: string | null;
+    used: boolean;
+    bytes_in: number;
+    bytes_out: number;
+  }[];
+  now: Record<string, unknown>;
+}
+
 /** Counters of a link; bytes of streams since the daemon started. */
 export interface LinkSample {
   name: string;
@@ -141,7 +160,8 @@ export type PolicyMode = "fastest" | "balanced" | "saver";
 export class Client {
   constructor(path?: string, timeoutMs?: number);
   status(): Promise<Record<string, unknown>>;
-  streams(page?: number): AsyncGenerator<Stream>;
+  streams(page?: number, only?: { app?: string; destination?: string }): AsyncGenerator<Stream>;
+  explainStream(id: number | string): Promise<StreamExplanation>;
   stream(id: number | string): Promise<Stream>;
   setClass(
     id: number | string,

@@ -81,11 +81,14 @@ export class Client {
     return this.#json("GET", "/v1/status");
   }
 
-  /** All open streams of applications, read in pages. */
-  async *streams(page = 100) {
+  /** All open streams of applications, read in pages; with `app` or `destination` those only. */
+  async *streams(page = 100, only = {}) {
     let after = 0;
     while (after !== undefined) {
-      const answer = await this.#json("GET", `/v1/streams?after=${after}&limit=${page}`);
+      const query = new URLSearchParams({ after, limit: page, ...only });
+      // A plus sign is not a space in this API.
+      const text = query.toString().replaceAll("+", "%20");
+      const answer = await this.#json("GET", `/v1/streams?${text}`);
       yield* answer.streams;
       after = answer.next;
     }
@@ -94,6 +97,11 @@ export class Client {
   /** An open connection, by its id or the address of the application's socket. */
   stream(id) {
     return this.#json("GET", `/v1/streams/${encodeURIComponent(id)}`);
+  }
+
+  /** Why an open connection is treated as it is: its rule, and the links that it may use. */
+  explainStream(id) {
+    return this.#json("GET", `/v1/streams/${encodeURIComponent(id)}/explain`);
   }
 
   /** Sets the class of an open connection. Returns the connection. */

@@ -18,7 +18,7 @@ const MAX_SHOWN_BYTES: usize = 300;
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// A decision with its reasons.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation<'p> {
     /// The rule that applies; `None` where the default does.
     pub rule: Option<RuleName<'p>>,
@@ -81,7 +81,7 @@ pub struct RuleLine<'p> {
 }
 
 /// A link, and its use by the flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkLine {
     /// Its name.
     pub name: String,
@@ -92,6 +92,47 @@ pub struct LinkLine {
     pub rank: Option<Rank>,
     /// The reason for which the flow may not use it.
     pub unusable: Option<Unusable>,
+    /// What is known of the link beside the policy; told by the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+}
+
+/// What a caller knows of a link beside the policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// Round-trip time over all hops.
+    pub rtt_ms: Option<f64>,
+    /// Pipe-aware delay.
+    pub pad_ms: Option<f64>,
+    /// Bytes left of its cap.
+    pub cap_left_bytes: Option<u64>,
+    /// Whether its radio is awake, where the policy names it.
+    pub radio_awake: Option<bool>,
+    /// Joules of this radio since the daemon started.
+    pub joules: Option<f64>,
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(rtt) = self.rtt_ms {
+            write!(f, ", round-trip time {}", human::millis(rtt))?;
+        }
+        if let Some(pad) = self.pad_ms {
+            write!(f, ", PAD {}", human::millis(pad))?;
+        }
+        if let Some(left) = self.cap_left_bytes {
+            write!(f, ", {} of its cap left", human::bytes(left))?;
+        }
+        match self.radio_awake {
+            Some(true) => f.write_str(", radio awake")?,
+            Some(false) => f.write_str(", radio asleep")?,
+            None => {}
+        }
+        match self.joules {
+            Some(joules) => write!(f, ", {} J since the start", human::three_digits(joules)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Policy {
@@ -184,6 +225,7 @@ impl Policy {
             use_: judged.ok(),
             rank: judged.ok().and_then(|_| ranks.next()),
             unusable: judged.err(),
+            measured: None,
         };
         device.links.iter().zip(judged).map(line).collect()
     }
@@ -258,6 +300,7 @@ impl fmt::Display for Explanation<'_> {
             )?;
         }
         for link in &self.links {
+            let measured = link.measured.clone().unwrap_or_default();
             match (link.use_, link.rank, link.unusable) {
                 (Some(LinkUse { cost, standby }), Some(rank), _) => {
                     let Rank { tier, turn } = rank;
@@ -269,10 +312,13 @@ impl fmt::Display for Explanation<'_> {
                     let name = &link.name;
                     writeln!(
                         f,
-                        "  link {name}: cost {cost}, tier {tier}, turn {turn}{standby}"
+                        "  link {name}: cost {cost}, tier {tier}, turn {turn}{standby}{measured}"
                     )?;
                 }
-                (.., Some(reason)) => writeln!(f, "  link {}: {}", link.name, reason.text())?,
+                (.., Some(reason)) => {
+                    let (name, reason) = (&link.name, reason.text());
+                    writeln!(f, "  link {name}: {reason}{measured}")?;
+                }
                 _ => {}
             }
         }

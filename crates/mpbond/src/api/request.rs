@@ -47,7 +47,7 @@ pub(crate) fn value_of<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
     })
 }
 
-/// The part of an address behind the question mark: keys with numbers.
+/// The part of an address behind the question mark: keys with numbers, and such with text.
 pub(crate) struct Query<'a>(Option<&'a str>);
 
 impl<'a> Query<'a> {
@@ -64,13 +64,44 @@ impl<'a> Query<'a> {
         &self,
         keys: [&str; N],
     ) -> Result<[Option<u64>; N], Failure> {
+        self.numbers_beside(keys, &[])
+    }
+
+    /// The percent-encoded text of a key.
+    ///
+    /// # Errors
+    /// It is there twice, or its encoding is wrong.
+    pub(crate) fn text(&self, key: &str) -> Result<Option<String>, Failure> {
+        let parts = self.0.unwrap_or_default().split('&');
+        let mut values = parts.filter_map(|part| part.strip_prefix(key)?.strip_prefix('='));
+        let value = values.next();
+        if values.next().is_some() {
+            return Err(Failure::bad(format!("{key} is twice in the query")));
+        }
+        let wrong = || Failure::bad(format!("{key} in the query: not percent-encoded text"));
+        let read = |value| percent_decoded(value).ok_or_else(wrong);
+        value.map(read).transpose()
+    }
+
+    /// The values of these keys beside some with [text](Self::text).
+    ///
+    /// # Errors
+    /// As [`numbers`](Self::numbers).
+    pub(crate) fn numbers_beside<const N: usize>(
+        &self,
+        keys: [&str; N],
+        texts: &[&str],
+    ) -> Result<[Option<u64>; N], Failure> {
         let mut values = [None; N];
         let parts = self.0.unwrap_or_default().split('&');
         for part in parts.filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            if texts.contains(&key) && part != key {
+                continue;
+            }
             let known = keys.iter().position(|known| *known == key);
             let Some(slot) = known.and_then(|at| values.get_mut(at)) else {
-                let keys = keys.join(", ");
+                let keys = [&keys[..], texts].concat().join(", ");
                 return Err(Failure::bad(format!(
                     "unknown key in the query; known are: {keys}"
                 )));
@@ -126,6 +157,24 @@ mod tests {
         ] {
             assert_eq!(read(Some(wrong)), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_query_may_have_text_beside_numbers() {
+        let query = Query::new(Some("app=a%26b.service&limit=7"));
+        let numbers = query.numbers_beside(["after", "limit"], &["app", "to"]);
+        assert_eq!(numbers.ok(), Some([None, Some(7)]));
+        assert_eq!(query.text("app").ok(), Some(Some("a&b.service".to_owned())));
+        assert_eq!(query.text("to").ok(), Some(None));
+        assert!(query.numbers(["limit"]).is_err());
+        for wrong in ["app=a&app=b", "app=%", "app=%ff"] {
+            assert!(Query::new(Some(wrong)).text("app").is_err(), "{wrong}");
+        }
+        assert!(
+            Query::new(Some("app"))
+                .numbers_beside(["limit"], &["app"])
+                .is_err()
+        );
     }
 
     #[test]

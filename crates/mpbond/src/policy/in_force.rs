@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mpbond_policy::{
     Admission, Cap, Carriage, Class, Decision, Device, Flow, LinkState, Mode, Multipath, Origin,
-    Paths, Permission, Phase, Policy, Verdict,
+    Paths, Permission, Phase, Policy, Unusable, Verdict,
 };
 use mpbond_price::{EnergyMode, Radio};
 
@@ -182,24 +182,24 @@ impl InForce {
         self.policy.admit(&decision, device)
     }
 
-    /// Whether a flow of a rule of that policy may use a link, be it that it does not work now.
-    pub fn may_use(&self, of: &Self, rule: Option<usize>, link: &LinkState, phase: Phase) -> bool {
-        let link = LinkState {
-            works: true,
-            ..link.clone()
+    /// The reason for which a flow of a rule of that policy may not use a link.
+    pub fn unusable(
+        &self,
+        of: &Self,
+        rule: Option<usize>,
+        link: &LinkState,
+        phase: Phase,
+    ) -> Option<Unusable> {
+        let Some(carriage) = of.carriage(rule) else {
+            return Some(Unusable::NotAllowed);
         };
-        let carriage = of.carriage(rule);
-        carriage.is_some_and(|c| self.policy.judge(&c, &link, phase).is_ok())
+        self.policy.judge(&carriage, link, phase).err()
     }
 
-    /// Whether a flow that no rule concerns may use a link.
-    pub fn may_be_used(&self, link: &LinkState, phase: Phase) -> bool {
-        let link = LinkState {
-            works: true,
-            ..link.clone()
-        };
+    /// The same of a flow that no rule concerns.
+    pub fn unusable_by_any(&self, link: &LinkState, phase: Phase) -> Option<Unusable> {
         let carriage = Carriage::UNRESTRICTED;
-        self.policy.judge(&carriage, &link, phase).is_ok()
+        self.policy.judge(&carriage, link, phase).err()
     }
 
     /// Priority of the flows of a rule.
@@ -217,6 +217,11 @@ impl InForce {
     /// Name of a rule.
     pub fn name(&self, rule: usize) -> Option<&str> {
         self.policy.rules().nth(rule).map(|(name, _)| name)
+    }
+
+    /// Line at which a rule begins.
+    pub fn line(&self, rule: usize) -> Option<usize> {
+        self.policy.rules().nth(rule).map(|(_, line)| line)
     }
 
     /// Counts a flow of a rule, or of the default.

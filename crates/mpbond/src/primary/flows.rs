@@ -39,6 +39,11 @@ impl Flow {
         is_here.then_some(carried.stream)
     }
 
+    /// The stream that carries it, with its treatment.
+    pub(super) const fn carried(&self) -> Option<&Carried> {
+        self.carried.as_ref()
+    }
+
     /// Name of the rule that has selected it, if one has.
     pub(super) fn rule(&self) -> Option<&str> {
         self.carried.as_ref()?.ruling.rule_name()
@@ -179,13 +184,14 @@ impl Flows {
         Some((*number, flow.clone()))
     }
 
-    /// Up to `limit` connections that are carried, with numbers after this one.
-    pub(super) fn after(&self, number: u64, limit: usize) -> Vec<(u64, Flow)> {
+    /// The connections that are carried, with numbers after this one.
+    pub(super) fn after(&self, number: u64) -> Vec<(u64, Flow)> {
         let table = self.0.borrow();
         let later = table.flows.range(number.saturating_add(1)..);
         let carried = later.filter(|(_, flow)| flow.carried.is_some());
-        let later = carried.map(|(number, flow)| (*number, flow.clone()));
-        later.take(limit).collect()
+        carried
+            .map(|(number, flow)| (*number, flow.clone()))
+            .collect()
     }
 }
 

@@ -178,6 +178,13 @@ impl Primary {
         days.map(day).collect()
     }
 
+    /// Whether the radio of a link is awake, by its bytes and its model; `None` without one.
+    pub(super) fn is_awake(&self, link: &str) -> Option<bool> {
+        let radio = self.radio(link)?;
+        let meter = self.prices.meter.borrow();
+        Some(meter.is_awake(self.clock.now(), link, radio))
+    }
+
     /// Energy of a link, if its radio is named.
     pub(super) fn energy_of(&self, link: &str, subflows: &[SubflowStats]) -> Option<LinkEnergy> {
         let radio = self.radio(link)?;

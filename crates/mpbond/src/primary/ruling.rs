@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_policy::{Admission, Cap, Class, Device, LinkState, Multipath, Origin, Phase};
+use mpbond_policy::{Admission, Cap, Class, Device, LinkState, Multipath, Origin, Phase, Unusable};
 
 use crate::policy::InForce;
 
@@ -76,20 +76,39 @@ impl Ruling {
         (self.policy.as_ref().map(Rc::as_ptr), self.rule)
     }
 
-    /// Whether a connection may use a link. What the policy says of the link itself is that
-    /// of the current one, if there is one.
+    /// Line of this rule in its policy.
+    pub(super) fn rule_line(&self) -> Option<usize> {
+        self.policy.as_ref()?.line(self.rule?)
+    }
+
+    /// The reason for which a connection may not use a link. What the policy says of the link
+    /// itself is that of the current one, if there is one.
+    pub(super) fn unusable(
+        &self,
+        current: Option<&InForce>,
+        link: &LinkState,
+        phase: Phase,
+    ) -> Option<Unusable> {
+        match (&self.policy, current) {
+            (Some(own), current) => current.unwrap_or(own).unusable(own, self.rule, link, phase),
+            // It was opened before there was a policy.
+            (None, Some(current)) => current.unusable_by_any(link, phase),
+            (None, None) => (!link.works).then_some(Unusable::NotWorking),
+        }
+    }
+
+    /// Whether a connection may use a link, be it that it does not work now.
     pub(super) fn may_use(
         &self,
         current: Option<&InForce>,
         link: &LinkState,
         phase: Phase,
     ) -> bool {
-        match (&self.policy, current) {
-            (Some(own), current) => current.unwrap_or(own).may_use(own, self.rule, link, phase),
-            // It was opened before there was a policy.
-            (None, Some(current)) => current.may_be_used(link, phase),
-            (None, None) => true,
-        }
+        let link = LinkState {
+            works: true,
+            ..link.clone()
+        };
+        self.unusable(current, &link, phase).is_none()
     }
 
     /// Priority of a connection that is carried.

@@ -409,3 +409,69 @@ fn events_and_samples_have_thirty_two_readers_together_and_places_become_free() 
         line == "HTTP/1.1 200 OK\r\n"
     });
 }
+
+#[test]
+fn an_open_connection_is_explained_by_the_rule_with_which_it_was_opened() {
+    let (origin, other) = (origin(), origin());
+    let bond = Bond::new(Ways::Both, "policy = \"policy.toml\"", "");
+    let policy = format!(
+        "[policy]\n[[rule]]\nname = \"kept\"\nport = {}\nset = {{ paths = [\"own\"] }}\n",
+        origin.port()
+    );
+    std::fs::write(bond.file("policy.toml"), policy).unwrap();
+    let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    let open = [bond.connect(origin).unwrap(), bond.connect(other).unwrap()];
+    let why = |of: usize| {
+        let client = open[of].local_addr().unwrap();
+        got(&bond, &format!("GET /v1/streams/{client}/explain"), "")
+    };
+    let links = |why: &Value| {
+        let links = why["links"].as_array().unwrap().iter();
+        let links = links.map(|link| (link["unusable"].clone(), link["used"].clone()));
+        links.collect::<Vec<_>>()
+    };
+    let (first, second) = (why(0), why(1));
+    assert_eq!(
+        (&first["rule"], &first["line"]),
+        (&json!("kept"), &json!(2))
+    );
+    let only_own = [
+        (Value::Null, json!(true)),
+        (json!("not-allowed"), json!(false)),
+    ];
+    assert_eq!(links(&first), only_own, "{first}");
+    assert_eq!(first["now"]["rule"]["name"], "kept");
+    assert_eq!(second["rule"], Value::Null);
+    assert!(
+        links(&second)
+            .iter()
+            .all(|link| *link == (Value::Null, json!(true)))
+    );
+    // Another policy leaves it as it is.
+    let none = ask_with(&bond, "PUT /v1/policy", "If-Match: *\r\n", "");
+    assert_eq!(none.code, 200, "{none:?}");
+    let after = why(0);
+    assert_eq!(
+        (&after["rule"], links(&after)),
+        (&json!("kept"), only_own.to_vec())
+    );
+    assert_eq!(
+        (&after["policy_has_changed"], &after["now"]["rule"]),
+        (&json!(true), &Value::Null)
+    );
+    // Of one destination, or one application.
+    let to = |query: &str| {
+        let page = got(&bond, &format!("GET /v1/streams?{query}"), "");
+        page["streams"].as_array().unwrap().clone()
+    };
+    let found = to(&format!("destination={other}&limit=1"));
+    assert_eq!(found[0]["destination"], other.to_string());
+    assert_eq!((found.len(), to("destination=a.example:1").len()), (1, 0));
+    match found[0]["application"][0]["value"].as_str() {
+        Some(app) => assert_eq!(to(&format!("app={app}")).len(), 2),
+        None => assert!(to("app=a.service").is_empty()),
+    }
+    assert_eq!(ask(&bond, "GET /v1/streams?app=%zz", "").code, 400);
+    assert_eq!(ask(&bond, "GET /v1/streams/99/explain", "").code, 404);
+}

@@ -43,7 +43,12 @@ fn wrong_requests_have_one_error_and_change_nothing() {
             400,
             "limit in the query: 1 to 256",
         ),
-        ("GET /v1/streams?app=x", "", 400, "unknown key in the query"),
+        (
+            "GET /v1/streams?application=x",
+            "",
+            400,
+            "unknown key in the query",
+        ),
         ("GET /v1/status?x=1", "", 400, "unknown key in the query"),
         ("GET /v1/events?since=9", "", 410, "the last event is 0"),
         ("GET /v1/streams/1", "", 404, "no open connection"),

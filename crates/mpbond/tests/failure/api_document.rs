@@ -138,6 +138,12 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
         "Stream",
         &got(&bond, &format!("GET /v1/streams/{id}"), ""),
     );
+    let why = got(&bond, &format!("GET /v1/streams/{id}/explain"), "");
+    check(all, "StreamExplanation", &why);
+    assert!(
+        why["now"]["links"][0]["measured"]["rtt_ms"].is_f64(),
+        "{why}"
+    );
     check(all, "Links", &got(&bond, "GET /v1/links", ""));
     check(
         all,
@@ -246,6 +252,8 @@ import mpbond
 client = mpbond.Client(sys.argv[1])
 assert client.status()["role"] == "primary"
 assert [s["destination"] for s in client.streams(page=1)] == 2 * [sys.argv[2]]
+assert len(list(client.streams(destination=sys.argv[2]))) == 2
+assert not list(client.streams(app="none such & more"))
 assert {link["name"] for link in client.links()} == {"own", "helper"}
 text, tag = client.policy()
 assert text == ""
@@ -284,6 +292,7 @@ samples.close()
 own = next(client.streams())
 assert client.set_class(own["client"], "interactive")["class"] == "interactive"
 assert client.stream(own["id"])["class"] == "interactive"
+assert client.explain_stream(own["client"])["links"][0]["name"] == "own"
 assert client.mark_chunk_end(own["id"], download=10, upload=20)["id"] == own["id"]
 assert client.set_facts("own", metered=True, roaming=None)["metered"] is True
 assert client.set_mode("own", "off")["mode"] == "off"
@@ -318,6 +327,7 @@ const client = new Client(path);
 assert.equal((await client.status()).role, "primary");
 const destinations = [];
 for await (const stream of client.streams(1)) destinations.push(stream.destination);
+for await (const stream of client.streams(1, { app: "none such & more" })) destinations.push("wrong");
 assert.deepEqual(destinations, [destination, destination]);
 const names = (await client.links()).map((link) => link.name).sort();
 assert.deepEqual(names, ["helper", "own"]);
@@ -348,6 +358,7 @@ await samples.return();
 const { value: own } = await client.streams().next();
 assert.equal((await client.setClass(own.client, "realtime")).class, "realtime");
 assert.equal((await client.stream(own.id)).class, "realtime");
+assert.equal((await client.explainStream(own.client)).links[0].name, "own");
 assert.equal((await client.markChunkEnd(own.id, { download: 10 })).id, own.id);
 assert.equal((await client.setFacts("own", { metered: true, roaming: null })).metered, true);
 assert.equal((await client.setMode("own", "off")).mode, "off");

@@ -166,3 +166,18 @@ fn a_dry_run_lists_the_flows_that_change() {
     let dearer = policy(&format!("{RULES}[[link]]\nname = \"wifi\"\ncost = 9\n"));
     assert_eq!(changes(&old, &dearer, &flows, &device).len(), 2);
 }
+
+#[test]
+fn what_is_known_of_a_link_beside_the_policy_is_shown_as_far_as_it_is_known() {
+    let known = mpbond_policy::Measured {
+        rtt_ms: Some(23.4),
+        pad_ms: Some(31.0),
+        cap_left_bytes: Some(1_200_000_000),
+        radio_awake: Some(false),
+        joules: Some(3.21),
+    };
+    let text = ", round-trip time 23.4 ms, PAD 31.0 ms, 1.20 GB of its cap left, radio asleep, 3.21 J \
+                since the start";
+    assert_eq!(known.to_string(), text);
+    assert_eq!(mpbond_policy::Measured::default().to_string(), "");
+}

@@ -63,7 +63,7 @@ impl Outcome {
 }
 
 /// A destination as it is shown.
-fn destination(text: &str) -> Option<Destination> {
+pub(super) fn destination(text: &str) -> Option<Destination> {
     if let Ok(address) = text.parse() {
         return Some(Destination::Addr(address));
     }
@@ -85,7 +85,7 @@ impl Resources {
         let mut open = self.open();
         let mut streams = Vec::new();
         let mut facts = Vec::new();
-        for (id, flow) in self.primary.flows.after(0, MAX_LOOKED_AT) {
+        for (id, flow) in self.primary.flows.after(0).into_iter().take(MAX_LOOKED_AT) {
             let found = transfer_of(&mut open, &flow);
             let Some(transfer) = found else { continue };
             let Some(to) = destination(&transfer.destination) else {
@@ -114,7 +114,7 @@ impl Resources {
     }
 
     /// Facts of an open connection, without a name that its ClientHello had.
-    async fn facts(&self, open: &Flow, to: &Destination) -> Facts {
+    pub(super) async fn facts(&self, open: &Flow, to: &Destination) -> Facts {
         let owner = open.identity.owner();
         let cgroup = match owner.and_then(|owner| owner.cgroup) {
             Some(id) => self.primary.cgroups.path_of(id).await,

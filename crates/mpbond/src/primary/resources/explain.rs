@@ -1,16 +1,25 @@
-//! `/v1/explain`: what the policy in force would decide about a connection, and why.
+//! `/v1/explain`: what the policy in force would decide about a connection, and why; and
+//! `/v1/streams/ID/explain`, the same of an open one.
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use hyper::header::{ACCEPT, HeaderMap};
 use hyper::{Response, StatusCode};
-use mpbond_policy::{Claim, DomainName, Fact, Flow, Policy};
-use serde::Deserialize;
+use mpbond_policy::{
+    Claim, Device, DomainName, Explanation, Fact, Flow, Measured, Multipath, Phase, Policy,
+    Unusable,
+};
+use serde::{Deserialize, Serialize};
 
 use super::Resources;
+use super::compare::destination;
+use super::streams::transfer_of;
 use crate::api::{Failure, json, value_of};
+use crate::config::PolicySource;
 use crate::http::{Answer, answer};
+use crate::rights::{Caller, Rights};
 
 /// Origin of the facts.
 const REQUEST: &str = "the request";
@@ -27,6 +36,35 @@ struct Question {
     cgroup: Option<String>,
     dscp: Option<u8>,
     source: Option<IpAddr>,
+}
+
+/// Why an open connection is treated as it is.
+#[derive(Serialize)]
+struct StreamExplanation<'a> {
+    id: u64,
+    destination: &'a str,
+    class: &'a str,
+    multipath: Multipath,
+    /// The rule by which it was opened, and its line then; null for the default.
+    rule: Option<&'a str>,
+    line: Option<usize>,
+    /// Whether another policy is in force since: open connections keep their rule.
+    policy_has_changed: bool,
+    links: Vec<StreamLink<'a>>,
+    /// What the policy in force would decide about a new connection with these facts.
+    now: Explanation<'a>,
+}
+
+/// Use of a link by an open connection.
+#[derive(Serialize)]
+struct StreamLink<'a> {
+    name: &'a str,
+    /// The reason for which it may not use the link now.
+    unusable: Option<Unusable>,
+    /// Whether the session may give its bytes to the link: all those that it may use, or one.
+    used: bool,
+    bytes_in: u64,
+    bytes_out: u64,
 }
 
 fn stated<T>(value: Option<T>) -> Fact<T> {
@@ -74,16 +112,85 @@ impl Resources {
             .get(ACCEPT)
             .is_some_and(|accept| accept == "text/plain");
         let of = |policy: &Policy| {
-            let explanation = policy.explain(&flow, &device);
+            let explanation = self.explained(policy, &flow, &device);
             match as_text {
                 true => answer(StatusCode::OK, "text/plain", explanation.to_string()),
                 false => json(StatusCode::OK, &explanation),
             }
         };
+        Ok(of(self.policy_source()?.policy()))
+    }
+
+    /// The policy in force; one without rules if there is none.
+    fn policy_source(&self) -> Result<PolicySource, Failure> {
+        let none = || PolicySource::of_text(Path::new(""), String::new());
         let policy = self.reloader.get(|config| config.policy.clone());
-        match policy {
-            Some(source) => Ok(of(source.policy())),
-            None => Ok(of(&Policy::parse(Path::new(""), "", &|_| None)?)),
+        Ok(policy.map_or_else(none, Ok)?)
+    }
+
+    /// An explanation, with what is known of links beside the policy.
+    fn explained<'p>(&self, policy: &'p Policy, flow: &Flow, device: &Device) -> Explanation<'p> {
+        let mut explanation = policy.explain(flow, device);
+        let subflows = self.primary.subflows();
+        let links = self.primary.link_status();
+        for line in &mut explanation.links {
+            let link = links.iter().find(|link| link.name == line.name);
+            let subflow = subflows.iter().find(|s| s.name == line.name);
+            // Zero without a measurement.
+            let ms = |time: Duration| (!time.is_zero()).then_some(time.as_secs_f64() * 1e3);
+            let energy = link.and_then(|link| link.energy.as_ref());
+            line.measured = Some(Measured {
+                rtt_ms: subflow.and_then(|s| ms(s.rtt)),
+                pad_ms: subflow.and_then(|s| ms(s.pad)),
+                cap_left_bytes: link
+                    .and_then(|link| link.cap.as_ref())
+                    .map(|cap| cap.bytes.saturating_sub(cap.used_bytes)),
+                radio_awake: self.primary.is_awake(&line.name),
+                joules: energy.map(|energy| energy.joules),
+            });
         }
+        explanation
+    }
+
+    /// Why an open connection is treated as it is: the rule by which it was opened, and the links
+    /// that it may use; and how a new one like it would be treated now.
+    pub(super) async fn explain_stream(
+        &self,
+        caller: Caller,
+        id: &str,
+    ) -> Result<Response<Answer>, Failure> {
+        let (id, flow) = self.owned(caller, id, Rights::Read)?;
+        let gone = || Failure::new(StatusCode::NOT_FOUND, "this connection is not carried now");
+        let transfer = transfer_of(&mut self.open(), &flow).ok_or_else(gone)?;
+        let carried = flow.carried().ok_or_else(gone)?;
+        let to = destination(&transfer.destination).ok_or_else(gone)?;
+        let facts = self.facts(&flow, &to).await;
+        let device = self.primary.device(self.primary.power.read().await);
+        let source = self.policy_source()?;
+        let (ruling, paths) = (carried.ruling(), carried.paths());
+        let current = self.primary.policy.borrow().clone();
+        let links = device.links.iter().map(|link| {
+            let shares = || transfer.subflows.iter().filter(|s| s.name == link.name);
+            let path = self.primary.links.borrow().paths([&*link.name]);
+            StreamLink {
+                name: &link.name,
+                unusable: ruling.unusable(current.as_deref(), link, Phase::Open),
+                used: paths.is_some_and(|paths| paths.intersects(path)),
+                bytes_in: shares().map(|s| s.bytes_in).sum(),
+                bytes_out: shares().map(|s| s.bytes_out).sum(),
+            }
+        });
+        let body = StreamExplanation {
+            id,
+            destination: &transfer.destination,
+            class: &transfer.class,
+            multipath: carried.multipath(),
+            rule: ruling.rule_name(),
+            line: ruling.rule_line(),
+            policy_has_changed: !ruling.is_current(&self.primary),
+            links: links.collect(),
+            now: self.explained(source.policy(), &facts, &device),
+        };
+        Ok(json(StatusCode::OK, &body))
     }
 }

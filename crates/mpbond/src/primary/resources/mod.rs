@@ -47,6 +47,7 @@ enum Resource {
     Status,
     Streams,
     Stream(String),
+    StreamExplain(String),
     Policy,
     PolicyCheck,
     PolicyCompare,
@@ -80,7 +81,10 @@ impl Resource {
             other => match other.split_once('/')? {
                 ("links", name) => Self::Link(percent_decoded(name)?),
                 ("devices", id) => Self::Device(percent_decoded(id)?),
-                ("streams", id) => Self::Stream(percent_decoded(id)?),
+                ("streams", id) => match id.strip_suffix("/explain") {
+                    Some(id) => Self::StreamExplain(percent_decoded(id)?),
+                    None => Self::Stream(percent_decoded(id)?),
+                },
                 _ => return None,
             },
         })
@@ -90,6 +94,7 @@ impl Resource {
         match self {
             Self::Status
             | Self::Streams
+            | Self::StreamExplain(_)
             | Self::Links
             | Self::Devices
             | Self::Events
@@ -107,7 +112,7 @@ impl Resource {
     fn needs(&self, method: &Method) -> Rights {
         match (self, *method == Method::PUT || *method == Method::PATCH) {
             (Self::Pairing | Self::Device(_), _) => Rights::Change,
-            (Self::Stream(_), _) => Rights::Status,
+            (Self::Stream(_) | Self::StreamExplain(_), _) => Rights::Status,
             (_, true) => Rights::Change,
             (Self::Status, false) => Rights::Status,
             (_, false) => Rights::Read,
@@ -175,6 +180,7 @@ impl Resources {
             Resource::Status => self.status_for(rights),
             Resource::Links => self.links(),
             Resource::Stream(id) if is_get => self.one_stream(caller, &id).await,
+            Resource::StreamExplain(id) => self.explain_stream(caller, &id).await,
             Resource::Stream(id) => self.change_stream(caller, &id, &text_of(body).await?).await,
             Resource::Link(name) if is_get => self.link(&name),
             Resource::Link(name) => self.change_link(&name, &text_of(body).await?),
@@ -229,6 +235,7 @@ mod tests {
             Resource::Status => "/v1/status",
             Resource::Streams => "/v1/streams",
             Resource::Stream(_) => "/v1/streams/{id}",
+            Resource::StreamExplain(_) => "/v1/streams/{id}/explain",
             Resource::Policy => "/v1/policy",
             Resource::PolicyCheck => "/v1/policy:check",
             Resource::PolicyCompare => "/v1/policy:compare",
@@ -250,6 +257,7 @@ mod tests {
             Resource::Status,
             Resource::Streams,
             Resource::Stream(String::new()),
+            Resource::StreamExplain(String::new()),
             Resource::Policy,
             Resource::PolicyCheck,
             Resource::PolicyCompare,
@@ -301,6 +309,9 @@ mod tests {
         assert_eq!(needs("/v1/devices", Method::GET), Rights::Read);
         let spaced = Resource::at("/v1/links/my%20wifi");
         assert_eq!(spaced, Some(Resource::Link("my wifi".to_owned())));
+        let explained = Resource::at("/v1/streams/127.0.0.1:5/explain");
+        let client = "127.0.0.1:5".to_owned();
+        assert_eq!(explained, Some(Resource::StreamExplain(client)));
         for none in [
             "/",
             "/v2/status",

@@ -109,7 +109,12 @@ impl Resources {
     }
 
     /// The connection, if the caller may read everything, or its user has made it.
-    fn owned(&self, caller: Caller, id: &str, needs: Rights) -> Result<(u64, Flow), Failure> {
+    pub(super) fn owned(
+        &self,
+        caller: Caller,
+        id: &str,
+        needs: Rights,
+    ) -> Result<(u64, Flow), Failure> {
         let found = self.find(id);
         let owner = found
             .as_ref()
@@ -169,24 +174,37 @@ impl Resources {
     }
 
     pub(super) async fn streams(&self, query: &Query<'_>) -> Result<Response<Answer>, Failure> {
-        let [after, limit] = query.numbers(["after", "limit"])?;
+        let [after, limit] = query.numbers_beside(["after", "limit"], &["app", "destination"])?;
+        let (app, destination) = (query.text("app")?, query.text("destination")?);
         let limit = limit.unwrap_or(PAGE);
         if !(1..=MAX_PAGE).contains(&limit) {
             return Err(Failure::bad(format!("limit in the query: 1 to {MAX_PAGE}")));
         }
         let count = usize::try_from(limit).unwrap_or_default();
-        // One more shows whether others follow.
-        let mut flows = self.primary.flows.after(after.unwrap_or(0), count + 1);
-        let more = flows.len() > count;
-        flows.truncate(count);
-        let next = flows.last().map(|(id, _)| *id).filter(|_| more);
         let mut streams = Vec::new();
+        let (mut looked_at, mut last, mut next) = (0, None, None);
         let mut open = self.open();
-        for (id, flow) in flows {
-            let found = transfer_of(&mut open, &flow);
+        for (id, flow) in self.primary.flows.after(after.unwrap_or(0)) {
+            if streams.len() == count || looked_at == MAX_PAGE {
+                next = last;
+                break;
+            }
+            last = Some(id);
             // It has ended, or waits for its application to read the rest.
-            if let Some(transfer) = found {
-                streams.push(self.stream(id, &flow, transfer).await);
+            let Some(transfer) = transfer_of(&mut open, &flow) else {
+                continue;
+            };
+            if destination
+                .as_ref()
+                .is_some_and(|to| *to != transfer.destination)
+            {
+                continue;
+            }
+            looked_at += 1;
+            let body = self.stream(id, &flow, transfer).await;
+            let [known, ..] = &body.application;
+            if app.is_none() || app == known.value {
+                streams.push(body);
             }
         }
         Ok(json(StatusCode::OK, &Page { streams, next }))
