@@ -22,6 +22,9 @@ export const mode = (name) => (may ? modes.get(name) : undefined);
 /** Whether the mode of the policy can be chosen: a link has a cost or a radio. */
 export const modeHasEffect = () => hasEffect;
 
+/** Whether this user may see why a stream is treated as it is. */
+export const maySee = () => may;
+
 /** The id of the helper to which a link leads, if this user may remove it. */
 export const device = (name) => (may ? devices.get(name) : undefined);
 
@@ -41,7 +44,7 @@ export function start(token, mayChange, show) {
 }
 
 /** An answer of the API. Fails with the reason of a refusal. */
-async function ask(method, resource, value) {
+export async function ask(method, resource, value) {
   if (method !== 'GET') changes += 1;
   const answer = await fetch(resource, {
     method,

@@ -2,41 +2,13 @@
 // set as text.
 
 import { colour, tone } from './chart.js';
-import { device, mode, modeHasEffect, remove, setMode } from './controls.js';
+import { at, each, make, put } from './elements.js';
+import { device, maySee, mode, modeHasEffect, remove, setMode } from './controls.js';
+import { usage } from './usage.js';
+import { why } from './why.js';
 import { bytes, count, isolated, joules, milliseconds, percent, rate, shortId, span } from './text.js';
 
 const EVENTS_SHOWN = 30;
-const at = (id) => document.getElementById(id);
-
-/** Sets a text where it differs: what is selected or read aloud is left alone. */
-function put(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-function make(name, kind, ...children) {
-  const made = document.createElement(name);
-  if (kind) made.className = kind;
-  made.append(...children);
-  return made;
-}
-
-/** Has `parent` contain one element for each item, in order; known ones stay the same elements. */
-function each(parent, items, key, create, update) {
-  const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
-  items.forEach((item, i) => {
-    const id = key(item, i);
-    let child = known.get(id);
-    known.delete(id);
-    if (!child) {
-      child = create(item);
-      child.dataset.key = id;
-    }
-    if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null);
-    update(child, item);
-  });
-  // Those that are gone, and further ones with the key of another.
-  while (parent.children.length > items.length) parent.lastChild.remove();
-}
 
 const STATES = {
   up: ['up', 'good'],
@@ -77,6 +49,7 @@ export function show(state) {
   events(state);
   streams(state);
   devices(frame);
+  usage(frame);
   rules(frame);
   notes(frame);
 }
@@ -214,7 +187,10 @@ function streams({ frame, owner }) {
   each(at('streams-rows'), groups, (g) => `${g.class} ${g.destination}`, makeStream, (row, group) => {
     const cells = row.fields;
     row.classList.toggle('over', group.open === 0);
-    put(cells.destination, group.destination);
+    put(cells.name, group.destination);
+    cells.why.hidden = !maySee() || group.open === 0;
+    cells.why.setAttribute('aria-label', `Why is ${group.destination} treated like this?`);
+    Object.assign(cells.why.dataset, { destination: group.destination, class: group.class });
     put(cells.class, group.class);
     put(cells.open, String(group.open));
     put(cells.down, group.open ? rate(group.rate.down) : '');
@@ -241,6 +217,11 @@ function makeStream() {
     row.append(cell);
     row.fields[name] = cell;
   }
+  const { fields } = row;
+  fields.why = make('button', 'ask', 'why?');
+  fields.why.type = 'button';
+  fields.why.addEventListener('click', () => why(fields.why));
+  fields.destination.append((fields.name = make('span', 'to')), ' ', fields.why);
   const meter = make('span', 'meter');
   meter.setAttribute('aria-hidden', 'true');
   row.fields.meter = meter;

@@ -25,8 +25,9 @@ const MAX_SHARES: usize = 64;
 /// Maximum number of paths of a stream.
 const MAX_PARTS: usize = 16;
 
-/// Maximum number of days of an energy.
+/// Maximum number of days of an energy, and of a cap, whose periods have 31.
 const MAX_DAYS: usize = 7;
+const MAX_CAP_DAYS: usize = 31;
 
 /// Status of a daemon.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -203,6 +204,18 @@ pub(crate) struct Cap {
     pub bytes: u64,
     #[serde(deserialize_with = "name")]
     pub resets: String,
+    /// Oldest first.
+    #[serde(deserialize_with = "last::<_, _, MAX_CAP_DAYS>")]
+    pub days: Vec<DayBytes>,
+}
+
+/// Bytes of a link on a day.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct DayBytes {
+    #[serde(deserialize_with = "name")]
+    pub day: String,
+    pub bytes: u64,
 }
 
 /// A rule of the policy.

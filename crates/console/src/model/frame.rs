@@ -101,12 +101,14 @@ impl Frame {
             resets: None,
             used_bytes: b.used_bytes,
             max_bytes: b.max_bytes,
+            days: Vec::new(),
         });
         let memory = status.memory.as_ref().map(|m| Gauge {
             month: None,
             resets: None,
             used_bytes: m.used_bytes,
             max_bytes: Some(m.most_bytes),
+            days: Vec::new(),
         });
         let sessions = status.sessions.iter().map(|s| SessionRow {
             peer: s.peer.clone(),

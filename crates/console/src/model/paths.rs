@@ -107,6 +107,7 @@ fn of_primary(status: &Status) -> Vec<Path> {
                 resets: Some(cap.resets.clone()),
                 used_bytes: cap.used_bytes,
                 max_bytes: Some(cap.bytes),
+                days: cap.days.clone(),
             }),
             energy: link.energy.clone(),
             battery_percent: link.battery_percent,

@@ -1,5 +1,5 @@
-//! Requests of the page that are passed on to the API of a primary: what a person changes, and what
-//! he has to see for that.
+//! Requests of the page that are passed on to the API of a primary: what a person changes, what he
+//! has to see for that, and why a stream is treated as it is.
 
 use std::time::Duration;
 
@@ -23,9 +23,10 @@ const BODY_WITHIN: Duration = Duration::from_secs(5);
 pub(super) fn methods(path: &str) -> Option<&'static str> {
     let is_in = |folder: &str| path.strip_prefix(folder).is_some_and(is_segment);
     match path {
-        "/v1/links" | "/v1/devices" => Some("GET"),
+        "/v1/links" | "/v1/devices" | "/v1/streams" => Some("GET"),
         "/v1/mode" => Some("GET, PUT"),
         "/v1/pairing" => Some("GET, POST, PATCH, DELETE"),
+        _ if is_explanation(path) => Some("GET"),
         _ if is_in("/v1/links/") => Some("PATCH"),
         _ if is_in("/v1/devices/") => Some("DELETE"),
         _ => None,
@@ -35,6 +36,22 @@ pub(super) fn methods(path: &str) -> Option<&'static str> {
 /// Whether such a request is passed on.
 pub(super) fn are_asked(method: &Method, path: &str) -> bool {
     methods(path).is_some_and(|methods| methods.split(", ").any(|m| m == method.as_str()))
+}
+
+/// Whether this is the resource with the reasons of a stream's treatment, by its number.
+fn is_explanation(path: &str) -> bool {
+    let number = path.strip_prefix("/v1/streams/");
+    let number = number.and_then(|rest| rest.strip_suffix("/explain"));
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|octet| octet.is_ascii_digit()))
+}
+
+/// The resource of the API with a query, which that of the streams alone has.
+pub(super) fn resource(path: &str, query: Option<&str>) -> String {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~%=&".contains(&octet);
+    match query.filter(|query| path == "/v1/streams" && query.bytes().all(is_plain)) {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    }
 }
 
 /// Whether this is one segment of a path: unreserved characters and encoded ones (RFC 3986).
@@ -85,6 +102,8 @@ mod tests {
             ("DELETE", "/v1/pairing"),
             ("DELETE", "/v1/devices/AB-C"),
             ("PUT", "/v1/mode"),
+            ("GET", "/v1/streams"),
+            ("GET", "/v1/streams/7/explain"),
         ] {
             assert!(asked(method, path), "{method} {path}");
         }
@@ -101,8 +120,18 @@ mod tests {
             ("PATCH", "/v1/links/a?b"),
             ("PATCH", "/v1/links/a b"),
             ("POST", "/"),
+            ("PATCH", "/v1/streams/7"),
+            ("GET", "/v1/streams/7"),
+            ("GET", "/v1/streams//explain"),
+            ("GET", "/v1/streams/../explain"),
         ] {
             assert!(!asked(method, path), "{method} {path}");
         }
+        assert_eq!(resource("/v1/links", Some("a=1")), "/v1/links");
+        assert_eq!(
+            resource("/v1/streams", Some("destination=a%3A1&limit=1")),
+            "/v1/streams?destination=a%3A1&limit=1"
+        );
+        assert_eq!(resource("/v1/streams", Some("a=\r\n")), "/v1/streams");
     }
 }

@@ -11,7 +11,7 @@ type File = (&'static str, &'static str, &'static str);
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const FILES: [File; 9] = [
+const FILES: [File; 12] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -36,6 +36,13 @@ const FILES: [File; 9] = [
         SCRIPT,
         include_str!("../../page/controls.js"),
     ),
+    (
+        "/elements.js",
+        SCRIPT,
+        include_str!("../../page/elements.js"),
+    ),
+    ("/usage.js", SCRIPT, include_str!("../../page/usage.js")),
+    ("/why.js", SCRIPT, include_str!("../../page/why.js")),
     ("/text.js", SCRIPT, include_str!("../../page/text.js")),
 ];
 

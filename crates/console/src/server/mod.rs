@@ -167,7 +167,8 @@ impl Site {
             Err((status, why)) => plain(status, why),
             Ok(()) if is_change && self.token.is_in(request.headers()) => {
                 let (head, body) = request.into_parts();
-                changes::pass(&self.hub, &head.method, head.uri.path(), body).await
+                let resource = changes::resource(head.uri.path(), head.uri.query());
+                changes::pass(&self.hub, &head.method, &resource, body).await
             }
             Ok(()) if is_change => unauthorized(),
             Ok(()) => self.content(&request),

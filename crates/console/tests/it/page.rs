@@ -121,7 +121,7 @@ fn hostile_names_are_shown_as_text() {
     for selector in [
         "#paths .name",
         "#device-cards li:nth-child(2) h3",
-        "#streams-rows .cell-destination",
+        "#streams-rows .cell-destination .to",
         "#rules-list .name",
     ] {
         assert_eq!(text(&mut page, selector), NAME, "{selector}");
@@ -322,6 +322,46 @@ fn caps_are_rings_and_helpers_show_their_batteries_and_radios_their_energy() {
         "Energy of {NAME}Radiolte-2020-tmobileSince the start3 J2026-11-277.90 kJ2026-11-2642 J"
     );
     assert!(cards.contains(&energy), "{cards}");
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn the_bytes_of_a_cap_are_shown_by_day_with_their_share_of_it() {
+    let daemon = Daemon::start(|t| {
+        let mut status = two_paths(t);
+        status["links"][0]["cap"] = json!({
+            "used_bytes": 400_000_000, "bytes": 2_000_000_000, "resets": "2026-12-17",
+            "days": [{ "day": "2026-11-24", "bytes": 300_000_000 },
+                { "day": "2026-11-27", "bytes": 100_000_000 }],
+        });
+        status["links"][1]["cap"] =
+            json!({ "used_bytes": 1, "bytes": 2, "resets": "x", "days": [{ "day": "<i>" }] });
+        status
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 800, 600) else {
+        return;
+    };
+    page.until("document.querySelectorAll('#usage-cards .card').length === 2");
+    let card = text(&mut page, "#usage-cards .card:first-child");
+    assert!(
+        card.contains("400 MB of 2.00 GB (20 %), until 17 Dec"),
+        "{card}"
+    );
+    let days = "[...document.querySelectorAll('#usage-cards .card:first-child .days li')]";
+    let said = page.eval(&format!("{days}.map((day) => day.title)"));
+    let wanted = json!([
+        "24 Nov: 300 MB, 15 % of the cap",
+        "25 Nov: 0 B, 0.0 % of the cap",
+        "26 Nov: 0 B, 0.0 % of the cap",
+        "27 Nov: 100 MB, 5.0 % of the cap",
+    ]);
+    assert_eq!(said, wanted);
+    let heights = page.eval(&format!(
+        "{days}.map((day) => Math.round(day.querySelector('.fill').getBoundingClientRect().height \
+         / day.querySelector('.bar-of-day').getBoundingClientRect().height * 10))"
+    ));
+    assert_eq!(heights, json!([10, 0, 0, 3]));
     assert_eq!(page.faults(), Vec::<String>::new());
 }
 

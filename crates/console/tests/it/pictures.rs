@@ -14,6 +14,12 @@ const REPLAY: &str = "window.fetch = async (resource) => ({ ok: true,
     json: async () => ({ '/v1/links': { links: ['wifi', 'phone', 'tablet'].map((name) => ({ name, mode: 'bonded' })) },
         '/v1/mode': { mode: 'balanced', has_effect: true },
         '/v1/devices': { devices: [{ id: 'P', links: ['phone'] }, { id: 'T', links: ['tablet'] }] },
+        '/v1/streams?destination=backup.example.com%3A443&limit=256': { streams: [{ id: 3, class: 'background' }] },
+        '/v1/streams/3/explain': { rule: 'backups wait for wifi', line: 9, class: 'background', multipath: 'aggregate',
+            policy_has_changed: false, links: [{ name: 'wifi', unusable: null, used: true, bytes_in: 4e6, bytes_out: 61e6 },
+                { name: 'phone', unusable: 'metered', used: false, bytes_in: 0, bytes_out: 0 },
+                { name: 'tablet', unusable: 'perhaps-metered', used: false, bytes_in: 0, bytes_out: 0 }],
+            now: { rule: null, passed: [{ name: 'calls', line: 4, condition: 'domain', certainty: 'known' }] } },
         '/v1/pairing': { state: 'waiting', code: '1234-5678', addresses: ['10.42.0.7:4435'], expires_in_s: 94 } })[resource],
     body: new ReadableStream({ start(to) { to.enqueue(new TextEncoder().encode(LINES)); } }) });";
 
@@ -99,6 +105,12 @@ fn lines(real: &Value) -> String {
     format!("{history}\n{frame}\n")
 }
 
+/// Bytes by day of November from this one on, in GB.
+fn days(first: u32, all: &[f64]) -> Vec<Value> {
+    let day = |(day, gb): (u32, &f64)| json!({ "day": format!("2026-11-{day:02}"), "bytes": (gb * 1e9) as u64 });
+    (first..).zip(all).map(day).collect()
+}
+
 fn status(t: f64) -> Value {
     let mut status = primary(
         t + 9000.0,
@@ -148,7 +160,15 @@ fn status(t: f64) -> Value {
         { "name": "video", "line": 15, "flows_total": 41 },
     ]);
     status["links"][1]["battery_percent"] = 64.into();
-    status["links"][1]["cap"] = json!({ "used_bytes": 16_400_000_000_u64, "bytes": 20_000_000_000_u64, "resets": "2026-12-17" });
+    let of_phone = [1.2, 2.4, 0.4, 0.0, 0.9, 3.1, 1.6, 1.8, 0.3, 2.6, 2.1];
+    status["links"][1]["cap"] = json!({ "used_bytes": 16_400_000_000_u64,
+        "bytes": 20_000_000_000_u64, "resets": "2026-12-17", "days": days(17, &of_phone) });
+    let of_wifi = [
+        2.1, 8.4, 3.0, 2.2, 5.9, 0.0, 0.0, 4.1, 6.6, 3.8, 2.9, 1.7, 0.8, 3.3, 4.4, 7.2, 5.0, 2.6,
+        1.1, 3.9, 4.7, 0.6, 5.2, 6.1, 4.0, 3.6, 3.1,
+    ];
+    status["links"][0]["cap"] = json!({ "used_bytes": 96_300_000_000_u64,
+        "bytes": 250_000_000_000_u64, "resets": "2026-12-01", "days": days(1, &of_wifi) });
     status["links"][2]["battery_percent"] = 91.into();
     status["links"][1]["energy"] = json!({ "radio": "lte-2020-tmobile", "joules": 212.0,
         "days": [{ "day": "2026-11-26", "joules": 1490.0 }, { "day": "2026-11-27", "joules": 655.0 }] });
@@ -188,6 +208,9 @@ fn the_page_is_drawn_dark_and_light_wide_and_narrow() {
         page.darken(is_dark);
         page.open_address(&console.origin(), &format!("?{name}"));
         page.until("document.querySelectorAll('.areas path').length === 8");
+        page.eval("document.querySelectorAll('.ask')[2].click(), 1");
+        page.until("document.querySelectorAll('#why-lines li').length === 6");
+        page.eval("(document.activeElement.blur(), scrollTo(0, 0), 1)");
         if std::env::var_os("MPBOND_TEST_UPDATE").is_some() {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
             let file = |folder: &Path| folder.join(format!("console-{name}.png"));

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -306,4 +307,89 @@ fn a_person_switches_links_and_pairs_a_device_on_the_page() {
     ));
     page.click("#pairing-cancel");
     page.until("document.getElementById('pairing').dataset.state === 'none'");
+}
+
+#[test]
+fn the_page_says_by_which_rule_and_over_which_links_a_stream_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("primary.sock");
+    let socks5 = start(folder.path());
+    let are_up = |frame: &Value| {
+        let paths = frame["paths"].as_array().unwrap();
+        paths.len() == 2 && paths.iter().all(|p| p["state"] == "up")
+    };
+    until(&socket, are_up);
+    let (kept, other) = (origin(), origin());
+    let rule = format!(
+        "[policy]\nzone = \"UTC\"\n[[rule]]\nname = \"<b>kept</b>\"\nport = {}\n\
+         set = {{ paths = [\"wifi\"], class = \"background\" }}\n\
+         [[link]]\nname = \"phone\"\ncap = {{ bytes = \"1 GB\", warn = \"80%\" }}\n",
+        kept.port()
+    );
+    let mut api = UnixStream::connect(socket.with_extension("api")).unwrap();
+    let length = rule.len();
+    let head =
+        format!("PUT /v1/policy HTTP/1.0\r\nIf-Match: *\r\nContent-Length: {length}\r\n\r\n");
+    api.write_all((head + &rule).as_bytes()).unwrap();
+    let mut answer = String::new();
+    api.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200 "), "{answer}");
+    download(socks5, kept);
+    download(socks5, other);
+    let console = Console::start(socket.to_str().unwrap());
+    let Some(mut page) = open_in(folder.path(), &console, 1280, 900) else {
+        return;
+    };
+    let buttons = "[...document.querySelectorAll('.ask:not([hidden])')]";
+    page.until(&format!("{buttons}.length === 2"));
+    let lines = "document.getElementById('why-lines').textContent";
+    let ask = |of: SocketAddr| {
+        format!("{buttons}.find((b) => b.dataset.destination === '{of}').click(), 1")
+    };
+    page.eval(&ask(kept));
+    page.until(&format!("{lines}.includes('phone')"));
+    let text = page
+        .eval(lines)
+        .as_str()
+        .unwrap()
+        .replace(['\u{2068}', '\u{2069}'], "");
+    assert!(
+        text.starts_with("Rule <b>kept</b> in line 3 of the policy selects it."),
+        "{text}"
+    );
+    assert!(
+        text.contains("Class background; all links together."),
+        "{text}"
+    );
+    assert!(
+        text.contains("wifi: may carry its bytes; has carried"),
+        "{text}"
+    );
+    assert!(
+        text.contains("phone: not used: its rule does not allow it."),
+        "{text}"
+    );
+    page.eval(&ask(other));
+    page.until(&format!("{lines}.startsWith('No rule selects it')"));
+    let text = page
+        .eval(lines)
+        .as_str()
+        .unwrap()
+        .replace(['\u{2068}', '\u{2069}'], "");
+    let passed = "Not rule <b>kept</b> in line 3: its condition port does not hold.";
+    assert!(text.ends_with(passed), "{text}");
+    page.click("#why-close");
+    page.until("document.getElementById('why').hidden");
+    assert!(
+        page.eval("document.activeElement.className === 'ask'")
+            .as_bool()
+            .unwrap()
+    );
+    // What the phone has carried, by day.
+    page.until("document.querySelectorAll('#usage-cards li.card').length === 1");
+    page.until("/phone/.test(document.getElementById('usage-cards').textContent)");
+    page.until(
+        "parseFloat(document.querySelector('.days li:last-child .fill').style.height) === 100",
+    );
+    assert_eq!(page.faults(), Vec::<String>::new());
 }

@@ -172,7 +172,7 @@ fn changes_are_passed_on_for_the_page_alone() {
     }
     for line in [
         "GET /v1/status",
-        "GET /v1/streams",
+        "GET /v1/events",
         "GET /v1/links/../status",
     ] {
         assert_eq!(status(&ask(line, &mine, "")), "404", "{line}");
