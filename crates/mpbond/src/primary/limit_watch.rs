@@ -80,7 +80,9 @@ impl Primary {
     /// Returns the time until the next one.
     async fn look_at_limits(&self, after: Duration) -> Duration {
         self.look_at_batteries().await;
-        let next = self.count_usage(after);
+        let caps = self.caps();
+        self.limits.reached.replace(self.count_usage(&caps));
+        let next = self.next_look(&caps, after);
         let has_single = self.flows.has_single();
         if has_single || self.limits.have_changed() {
             self.apply_limits();
@@ -124,7 +126,8 @@ impl Primary {
             battery.set_floor(floor(name));
         }
         drop(batteries);
-        self.count_usage(FAST);
+        let reached = self.count_usage(&self.caps());
+        self.limits.reached.replace(reached);
         self.apply_limits();
         self.watch_limits();
     }
@@ -143,18 +146,13 @@ impl Primary {
         caps.chain(budgets).collect()
     }
 
-    /// Counts what has moved of caps and budgets, this time after the last look. Returns the time
-    /// until the next one.
-    fn count_usage(&self, after: Duration) -> Duration {
-        let (caps, mut next) = (self.caps(), SLOW.min(after * 2));
-        // A status counts, too.
-        let now = self.clock.now();
-        let after = after.min(now.since(self.limits.counted.replace(now)));
+    /// Counts what has moved of caps and budgets until now. Returns the links whose caps are used
+    /// up; who takes over that list looks again later, since a period may end.
+    fn count_usage(&self, caps: &[(Capped, Cap)]) -> BTreeSet<String> {
         let mut reached = BTreeSet::new();
         let mut usage = self.limits.usage.borrow_mut();
-        let totals = self.bytes_of(&caps);
-        for (of, cap) in &caps {
-            let before = usage.used_bytes(of);
+        let totals = self.bytes_of(caps);
+        for (of, cap) in caps {
             let moved = match of {
                 Capped::Link(name) => self.moved(name, &totals),
                 Capped::Rule(name) => Some(Moved::Bytes(self.moved_of_rule(name))),
@@ -164,7 +162,7 @@ impl Primary {
             if let Some(event) = event {
                 self.cap_event(of, (cap, used), event);
             }
-            let (left, moved) = (cap.bytes.saturating_sub(used), used.saturating_sub(before));
+            let left = cap.bytes.saturating_sub(used);
             match of {
                 Capped::Link(name) if left == 0 => drop(reached.insert(name.clone())),
                 Capped::Link(_) => {}
@@ -174,16 +172,29 @@ impl Primary {
                     }
                 }
             }
+        }
+        self.limits.seen.replace(totals);
+        if !*self.handed_over.borrow() {
+            usage.save(self.clock.now(), caps, false);
+        }
+        reached
+    }
+
+    /// Time until the next look at caps, this time after the last one. A status that has counted in
+    /// between makes no difference.
+    fn next_look(&self, caps: &[(Capped, Cap)], after: Duration) -> Duration {
+        let usage = self.limits.usage.borrow();
+        let mut looked = self.limits.looked.borrow_mut();
+        let mut next = SLOW.min(after * 2);
+        for (of, cap) in caps {
+            let used = usage.used_bytes(of);
+            let before = looked.insert(of.clone(), used).unwrap_or(used);
+            let (left, moved) = (cap.bytes.saturating_sub(used), used.saturating_sub(before));
             if left > 0 && moved > 0 {
                 let part = after.mul_f64(left as f64 / moved as f64 / 4.0);
                 next = next.min(part.max(FAST));
             }
         }
-        self.limits.seen.replace(totals);
-        if !*self.handed_over.borrow() {
-            usage.save(self.clock.now(), &caps, false);
-        }
-        self.limits.reached.replace(reached);
         next
     }
 
@@ -214,7 +225,7 @@ impl Primary {
             return BTreeSet::new();
         };
         // A period may have ended.
-        self.count_usage(FAST);
+        self.count_usage(&self.caps());
         let usage = self.limits.usage.borrow();
         let is_spent = |(name, cap): &(&str, &Cap)| {
             let of = Capped::Rule((*name).to_owned());
@@ -385,13 +396,13 @@ impl Primary {
 
     /// Keeps what caps have used over a restart.
     pub(super) fn save_usage(&self) {
-        self.count_usage(FAST);
         let (now, caps) = (self.clock.now(), self.caps());
+        self.count_usage(&caps);
         self.limits.usage.borrow_mut().save(now, &caps, true);
     }
 
     /// Counts what has moved until now, for a status: at an own link also what other programs have
-    /// while no bytes of connections do.
+    /// while no bytes of connections do. Links are excluded by the watch alone.
     pub(super) fn count_for_status(&self) {
         if self
             .policy
@@ -399,7 +410,7 @@ impl Primary {
             .as_ref()
             .is_some_and(|p| p.has_limits())
         {
-            self.count_usage(FAST);
+            self.count_usage(&self.caps());
         }
     }
 

@@ -8,10 +8,9 @@ use std::rc::Rc;
 
 use mpbond_manager::LinkId;
 use mpbond_policy::{Battery, Charge};
-use mpbond_units::Timestamp;
 
 use crate::driver::Budget;
-use crate::usage::{InterfaceBytes, Usage};
+use crate::usage::{Capped, InterfaceBytes, Usage};
 
 /// What excludes links for all connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +38,8 @@ pub(super) struct Limits {
     /// What sessions have been told.
     pub(super) applied: RefCell<Excluded>,
     pub(super) is_watched: Cell<bool>,
-    /// When bytes were counted last.
-    pub(super) counted: Cell<Timestamp>,
+    /// Used bytes at the last look of the watch.
+    pub(super) looked: RefCell<HashMap<Capped, u64>>,
 }
 
 impl Limits {
@@ -56,7 +55,7 @@ impl Limits {
             levels: RefCell::default(),
             applied: RefCell::default(),
             is_watched: Cell::default(),
-            counted: Cell::new(Timestamp::ZERO),
+            looked: RefCell::default(),
         })
     }
 

@@ -48,6 +48,11 @@ fn the_account_of_an_own_link_goes_on_when_its_counter_is_set_back() {
 }
 
 #[test]
+fn a_cap_that_a_status_finds_used_up_excludes_its_link_when_it_is_watched() {
+    play("-Urnm", "link_limits::found_by_a_status");
+}
+
+#[test]
 fn links_whose_batteries_are_low_carry_nothing() {
     if !Path::new(CLASS).exists() {
         return Need::Namespaces.is_missing(format_args!("this kernel has no {CLASS}"));
@@ -309,6 +314,39 @@ fn counter_set_back() {
         assert!((least..=most).contains(&since), "{since} {least} {most}");
         download(bond, origin);
     }
+}
+
+/// Another program uses the cap up while nothing watches it. If a status excluded the link then,
+/// nothing would look whether a period has ended.
+#[test]
+#[ignore = "a role of another test"]
+fn found_by_a_status() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let apart = Apart::with("policy = \"policy.toml\"\non_proxy_loss = \"fail\"", "");
+    let bond = &apart.bond;
+    let config = read(bond, "primary");
+    let own = "name = \"own\"\n";
+    let with_interface = format!("{own}interface = \"near0\"\n");
+    write(bond, "primary", &config.replace(own, &with_interface));
+    let policy = "[policy]\nzone = \"UTC\"\n\
+                  [[link]]\nname = \"own\"\ncap = { bytes = \"30 MB\" }\n";
+    std::fs::write(bond.file("policy.toml"), policy).unwrap();
+    let _proxy = bond.start("proxy");
+    let _primary = apart.start_primary();
+    bond.joined(1);
+    download(bond, origin);
+    assert!(used(bond, "own") < 20_000_000);
+    // The watch ends when nothing has moved for 5 s.
+    std::thread::sleep(Duration::from_secs(9));
+    let _sink = std::net::UdpSocket::bind("10.9.0.1:9").unwrap();
+    apart.run_there(r#"bash -c "head -c 32000000 /dev/zero > /dev/udp/10.9.0.1/9""#);
+    assert!(used(bond, "own") >= 30_000_000);
+    let admitted = bond.connect(origin);
+    assert!(admitted.is_ok(), "{admitted:?}");
+    until("it is excluded", || bond.connect(origin).is_err());
 }
 
 #[test]
