@@ -218,8 +218,8 @@ pub struct PathShare {
     pub bytes_in: u64,
     /// Stream bytes given to it, copies included.
     pub bytes_out: u64,
-    /// Octets of its connections, both ways: of TLS, with its handshakes, frames and feedback.
-    #[serde(default)]
+    /// Octets of its connections, for [`PathStatus`].
+    #[serde(skip)]
     pub octets: u64,
 }
 

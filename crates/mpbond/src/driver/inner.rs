@@ -172,8 +172,8 @@ impl Inner {
     /// State of the session.
     pub(super) fn status(&self) -> SessionStatus {
         let mut octets = self.closed_octets.clone();
-        for (id, io) in &self.subflows {
-            *octets.entry(self.name(*id)).or_default() += io.octets();
+        for io in self.subflows.values() {
+            *octets.entry(io.name.clone()).or_default() += io.octets();
         }
         view::session_status(&self.session, &self.clock, &self.peer, &octets)
     }

@@ -164,12 +164,13 @@ impl Driver {
 
     /// Primary: adds a connection to the proxy. `setup` needs name, helper and priority only.
     pub fn add_subflow(&self, tls: TlsStream, setup: SubflowSetup) -> SubflowId {
+        let name = setup.name.clone();
         let id = self.with(|inner| {
             let now = inner.clock.now();
             let setup = complete(&tls, setup);
             // A primary's memory is not bounded.
             let _ = inner.account.take(memory::SUBFLOW);
-            let (name, role) = (setup.name.clone(), setup.role);
+            let role = setup.role;
             let id = inner.session.add_subflow(now, setup);
             if let Some(line) = inner.line() {
                 let left_out = line.left_out;
@@ -178,10 +179,10 @@ impl Driver {
             if role != Role::Express {
                 inner.log.totals().joined(&inner.peer.to_string(), &name);
             }
-            inner.names.insert(id, name);
+            inner.names.insert(id, name.clone());
             id
         });
-        self.run_subflow(id, tls);
+        self.run_subflow(id, name, tls);
         id
     }
 
@@ -197,6 +198,7 @@ impl Driver {
         rest: Bytes,
         octets: u64,
     ) -> Result<SubflowId, SubflowError> {
+        let (Hello::Capable { path, .. } | Hello::Join { path, .. }) = hello;
         let accepted = self.with(|inner| {
             let now = inner.clock.now();
             let mut setup = complete(&tls, SubflowSetup::default());
@@ -209,7 +211,6 @@ impl Driver {
                     return Err(e);
                 }
             };
-            let (Hello::Capable { path, .. } | Hello::Join { path, .. }) = hello;
             if let Some(line) = inner.line() {
                 let left_out = line.left_out;
                 info!(subflow = %id, name = path.name, left_out, "subflow joined");
@@ -239,7 +240,7 @@ impl Driver {
         });
         match accepted {
             Ok(id) => {
-                self.run_subflow(id, tls);
+                self.run_subflow(id, path.name.clone(), tls);
                 Ok(id)
             }
             Err(e) => {
@@ -249,8 +250,8 @@ impl Driver {
         }
     }
 
-    fn run_subflow(&self, id: SubflowId, tls: TlsStream) {
-        let io = SubflowIo::new(tls);
+    fn run_subflow(&self, id: SubflowId, name: String, tls: TlsStream) {
+        let io = SubflowIo::new(name, tls);
         self.with(|inner| {
             inner.subflows.insert(id, io);
         });

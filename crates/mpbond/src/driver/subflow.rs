@@ -14,9 +14,7 @@ use super::fair_queue::CALL;
 use super::farewell::say_close;
 use super::inner::{Inner, with};
 use super::notice::Notice;
-
-/// Names of paths whose closed connections' octets are kept: a session has stream bytes of as many.
-const MAX_NAMES: usize = 32;
+use super::totals::MAX_NAMES;
 
 impl Inner {
     /// Fetches records from the session and writes them; whether there was any.
@@ -132,7 +130,7 @@ impl Inner {
             return;
         };
         self.account.give_back(crate::memory::SUBFLOW);
-        let name = self.name(id);
+        let name = std::mem::take(&mut io.name);
         // A proxy has the names from its peer.
         if self.closed_octets.len() < MAX_NAMES || self.closed_octets.contains_key(&name) {
             *self.closed_octets.entry(name).or_default() += io.octets();

@@ -14,6 +14,8 @@ use super::unix_queue::UnixQueue;
 
 /// The connection of one subflow.
 pub(super) struct SubflowIo {
+    /// Name of its path.
+    pub(super) name: String,
     pub(super) tls: TlsStream,
     /// Difference of `bytes_acked` in TCP_INFO to the octets of the TLS stream.
     acked_base: Option<i128>,
@@ -32,13 +34,14 @@ pub(super) struct SubflowIo {
 }
 
 impl SubflowIo {
-    pub(super) fn new(tls: TlsStream) -> Self {
+    pub(super) fn new(name: String, tls: TlsStream) -> Self {
         let acked_base = acked_base(&tls);
         let unix_queue = match tls.get_ref() {
             PipeStream::L2(_) => UnixQueue::of_a_local_network(),
             PipeStream::Tcp(_) | PipeStream::Unix(_) => UnixQueue::default(),
         };
         Self {
+            name,
             tls,
             acked_base,
             unix_queue,
