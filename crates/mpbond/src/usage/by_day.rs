@@ -6,10 +6,6 @@ use std::str::FromStr;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// Days that are kept of a link: a period of a cap has 31, and a day by a clock that was wrong for
-/// a time takes none of their places.
-const KEPT_DAYS: usize = 32;
-
 /// Links of which days are kept, as many as a policy can have. Links that are no longer configured
 /// keep theirs.
 const MAX_LINKS: usize = 256;
@@ -58,8 +54,13 @@ impl From<Amount> for f64 {
 pub(super) struct ByDay(BTreeMap<String, BTreeMap<Day, Amount>>);
 
 impl ByDay {
-    /// Adds to the amount of a link on a day.
-    pub(super) fn add(&mut self, link: &str, day: Date, amount: f64) {
+    /// Whether no link has any.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds to the amount of a link on a day. So many days are kept of each link.
+    pub(super) fn add(&mut self, link: &str, day: Date, amount: f64, kept: usize) {
         let sum = match self.0.get_mut(link) {
             Some(days) => days.entry(Day(day)).or_default(),
             None => {
@@ -68,7 +69,7 @@ impl ByDay {
             }
         };
         *sum = Amount::from(sum.0 + amount);
-        self.bound();
+        self.bound(kept);
     }
 
     /// Amounts of a link from one day to this one, oldest first, without earlier days that have
@@ -87,9 +88,9 @@ impl ByDay {
 
     /// Drops what is beyond the bounds: of each link the oldest days, and the links whose last day
     /// is the oldest.
-    pub(super) fn bound(&mut self) {
+    pub(super) fn bound(&mut self, kept: usize) {
         for days in self.0.values_mut() {
-            while days.len() > KEPT_DAYS {
+            while days.len() > kept {
                 days.pop_first();
             }
         }
@@ -122,8 +123,8 @@ mod tests {
         let mut energy = ByDay::default();
         for n in 10..=19 {
             let today = day(&format!("2026-11-{n}"));
-            energy.add("phone", today, f64::from(n));
-            energy.add("phone", today, 0.5);
+            energy.add("phone", today, f64::from(n), 8);
+            energy.add("phone", today, 0.5, 8);
         }
         let today = day("2026-11-19");
         let shown = week(&energy, "phone", "2026-11-19");
@@ -133,18 +134,18 @@ mod tests {
         assert_eq!(shown, wanted);
         assert_eq!(week(&energy, "own", "2026-11-19"), [(today, 0.0)]);
         // The clock is wrong for a time, either way.
-        energy.add("phone", day("1970-01-01"), 1.0);
-        energy.add("phone", day("2099-01-01"), 1.0);
+        energy.add("phone", day("1970-01-01"), 1.0, 8);
+        energy.add("phone", day("2099-01-01"), 1.0, 8);
         assert_eq!(week(&energy, "phone", "2026-11-19"), wanted);
         // Days without traffic have no joules.
         let later = day("2026-11-24");
         let with_later = [&wanted[5..], &[(later, 0.0)]].concat();
         assert_eq!(week(&energy, "phone", "2026-11-24"), with_later);
         assert_eq!(week(&energy, "phone", "2026-11-26").len(), 1);
-        for n in 0..2 * KEPT_DAYS {
-            energy.add("phone", later.saturating_add((n as i64).days()), 1.0);
+        for n in 0..20 {
+            energy.add("phone", later.saturating_add(n.days()), 1.0, 8);
         }
-        assert_eq!(energy.0["phone"].len(), KEPT_DAYS);
+        assert_eq!(energy.0["phone"].len(), 8);
     }
 
     #[test]
@@ -158,10 +159,10 @@ mod tests {
             .map(|d| d.1)
             .collect();
         assert_eq!(joules, [0.0, 0.0, 2.0]);
-        energy.add("phone", today, f64::NAN);
+        energy.add("phone", today, f64::NAN, 8);
         assert_eq!(energy.days("phone", day("2026-11-27"), today)[2].1, 0.0);
         for n in 0..2 * MAX_LINKS {
-            energy.add(&format!("link {n}"), day("2026-12-01"), 1.0);
+            energy.add(&format!("link {n}"), day("2026-12-01"), 1.0, 8);
         }
         assert_eq!(energy.0.len(), MAX_LINKS);
         let gone = energy.days("phone", day("2026-11-27"), today);

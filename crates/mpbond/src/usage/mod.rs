@@ -27,6 +27,11 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Days before the present one of which joules are shown.
 const SHOWN_ENERGY: i64 = 6;
 
+/// Days of which joules and bytes are kept of a link: those that are shown, or a period of a cap,
+/// and more, so that days by a clock that was wrong for a time take none of their places.
+const KEPT_ENERGY: usize = SHOWN_ENERGY as usize + 2;
+const KEPT_BYTES: usize = 40;
+
 /// Interval at which joules are written while they grow: what a crash may lose.
 const SAVE_ENERGY_EVERY: Duration = Duration::from_secs(60);
 
@@ -61,19 +66,18 @@ struct Used {
     interface: InterfaceCounter,
 }
 
-/// Accounts by names of links and of rules.
+/// Accounts by names of links and of rules. Tables of later versions are passed over.
 #[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     link: BTreeMap<String, Used>,
     #[serde(default)]
     rule: BTreeMap<String, Used>,
     /// Bytes of links that have or had a cap.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "ByDay::is_empty")]
     days: ByDay,
     /// Joules of radios.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "ByDay::is_empty")]
     energy: ByDay,
 }
 
@@ -135,8 +139,8 @@ impl Usage {
             Err(e) if e.kind() == io::ErrorKind::NotFound => File::default(),
             Err(e) => return Err(io::Error::new(e.kind(), at(&e))),
         };
-        accounts.days.bound();
-        accounts.energy.bound();
+        accounts.days.bound(KEPT_BYTES);
+        accounts.energy.bound(KEPT_ENERGY);
         Ok(Self {
             path,
             zone: host_zone::read(),
@@ -155,7 +159,7 @@ impl Usage {
     /// Adds to the joules of a link's radio on this day.
     pub fn spend(&mut self, link: &str, day: Date, joules: f64) {
         if joules > 0.0 {
-            self.accounts.energy.add(link, day, joules);
+            self.accounts.energy.add(link, day, joules, KEPT_ENERGY);
             self.has_new_energy = true;
         }
     }
@@ -200,7 +204,7 @@ impl Usage {
         let event = used.account.poll_event(cap);
         if let (Capped::Link(link), true) = (of, bytes > 0) {
             let day = cap.zone.to_datetime(at).date();
-            self.accounts.days.add(link, day, bytes as f64);
+            self.accounts.days.add(link, day, bytes as f64, KEPT_BYTES);
         }
         event
     }
@@ -356,6 +360,22 @@ mod tests {
         usage.save(at(162), &[(phone.clone(), cap)], true);
         assert_eq!(again(day), [(day, 14.0)]);
         assert_eq!(Usage::load(&identity).unwrap().used_bytes(&phone), 700);
+    }
+
+    #[test]
+    fn a_file_has_no_tables_without_entries_and_may_have_those_of_later_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = folder.path().join("identity.pem");
+        let file = Usage::file_of(&identity);
+        let (cap, now) = (cap(1_000), time("2026-11-27T12:00:00Z"));
+        let rule = Capped::Rule("backup".to_owned());
+        let mut usage = Usage::load(&identity).unwrap();
+        usage.count(&rule, &cap, now, Some(Moved::Bytes(700)));
+        usage.save(Timestamp::ZERO, &[(rule.clone(), cap)], true);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(!text.contains("days") && !text.contains("energy"), "{text}");
+        std::fs::write(&file, text + "[later]\nkey = 1\n").unwrap();
+        assert_eq!(Usage::load(&identity).unwrap().used_bytes(&rule), 700);
     }
 
     #[test]
