@@ -47,7 +47,7 @@ pub(crate) fn value_of<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
     })
 }
 
-/// The part of an address behind the question mark: keys with numbers, and such with text.
+/// The part of an address behind the question mark: keys with values.
 pub(crate) struct Query<'a>(Option<&'a str>);
 
 impl<'a> Query<'a> {
@@ -56,66 +56,59 @@ impl<'a> Query<'a> {
         Self(query)
     }
 
-    /// The values of these keys.
+    /// The values of these keys, as they are written.
     ///
     /// # Errors
-    /// There is another key, one twice, or a value that is no number.
-    pub(crate) fn numbers<const N: usize>(
+    /// There is another key, or one twice.
+    pub(crate) fn values<const N: usize>(
         &self,
         keys: [&str; N],
-    ) -> Result<[Option<u64>; N], Failure> {
-        self.numbers_beside(keys, &[])
-    }
-
-    /// The percent-encoded text of a key.
-    ///
-    /// # Errors
-    /// It is there twice, or its encoding is wrong.
-    pub(crate) fn text(&self, key: &str) -> Result<Option<String>, Failure> {
-        let parts = self.0.unwrap_or_default().split('&');
-        let mut values = parts.filter_map(|part| part.strip_prefix(key)?.strip_prefix('='));
-        let value = values.next();
-        if values.next().is_some() {
-            return Err(Failure::bad(format!("{key} is twice in the query")));
-        }
-        let wrong = || Failure::bad(format!("{key} in the query: not percent-encoded text"));
-        let read = |value| percent_decoded(value).ok_or_else(wrong);
-        value.map(read).transpose()
-    }
-
-    /// The values of these keys beside some with [text](Self::text).
-    ///
-    /// # Errors
-    /// As [`numbers`](Self::numbers).
-    pub(crate) fn numbers_beside<const N: usize>(
-        &self,
-        keys: [&str; N],
-        texts: &[&str],
-    ) -> Result<[Option<u64>; N], Failure> {
+    ) -> Result<[Option<&'a str>; N], Failure> {
         let mut values = [None; N];
+        self.read(&keys, &mut values)?;
+        Ok(values)
+    }
+
+    fn read(&self, keys: &[&str], values: &mut [Option<&'a str>]) -> Result<(), Failure> {
         let parts = self.0.unwrap_or_default().split('&');
         for part in parts.filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            if texts.contains(&key) && part != key {
-                continue;
-            }
             let known = keys.iter().position(|known| *known == key);
             let Some(slot) = known.and_then(|at| values.get_mut(at)) else {
-                let keys = [&keys[..], texts].concat().join(", ");
+                let keys = keys.join(", ");
                 return Err(Failure::bad(format!(
                     "unknown key in the query; known are: {keys}"
                 )));
             };
-            let is_number = value.bytes().all(|b| b.is_ascii_digit());
-            let number = value.parse().ok().filter(|_| is_number);
-            let number =
-                number.ok_or_else(|| Failure::bad(format!("{key} in the query: not a number")))?;
-            if slot.replace(number).is_some() {
+            if slot.replace(value).is_some() {
                 return Err(Failure::bad(format!("{key} is twice in the query")));
             }
         }
-        Ok(values)
+        Ok(())
     }
+}
+
+/// The number that is the value of a key in a query.
+///
+/// # Errors
+/// It is no number.
+pub(crate) fn number_of(key: &str, value: Option<&str>) -> Result<Option<u64>, Failure> {
+    let read = |value: &str| {
+        let is_number = value.bytes().all(|b| b.is_ascii_digit());
+        let number = value.parse().ok().filter(|_| is_number);
+        number.ok_or_else(|| Failure::bad(format!("{key} in the query: not a number")))
+    };
+    value.map(read).transpose()
+}
+
+/// The percent-encoded text that is the value of a key in a query.
+///
+/// # Errors
+/// Its encoding is wrong.
+pub(crate) fn decoded(key: &str, value: Option<&str>) -> Result<Option<String>, Failure> {
+    let wrong = || Failure::bad(format!("{key} in the query: not percent-encoded text"));
+    let read = |value| percent_decoded(value).ok_or_else(wrong);
+    value.map(read).transpose()
 }
 
 /// A part of a path without percent-encoding (RFC 3986, section 2.1); `None` if that is wrong.
@@ -142,8 +135,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_has_known_keys_with_numbers() {
-        let read = |query| Query::new(query).numbers(["after", "limit"]).ok();
+    fn a_query_has_known_keys_once_and_numbers_in_digits() {
+        let read = |query| {
+            let [after, limit] = Query::new(query).values(["after", "limit"]).ok()?;
+            let after = number_of("after", after).ok()?;
+            Some([after, number_of("limit", limit).ok()?])
+        };
         assert_eq!(read(None), Some([None, None]));
         assert_eq!(read(Some("limit=7&after=0")), Some([Some(0), Some(7)]));
         for wrong in [
@@ -160,21 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn a_query_may_have_text_beside_numbers() {
-        let query = Query::new(Some("app=a%26b.service&limit=7"));
-        let numbers = query.numbers_beside(["after", "limit"], &["app", "to"]);
-        assert_eq!(numbers.ok(), Some([None, Some(7)]));
-        assert_eq!(query.text("app").ok(), Some(Some("a&b.service".to_owned())));
-        assert_eq!(query.text("to").ok(), Some(None));
-        assert!(query.numbers(["limit"]).is_err());
-        for wrong in ["app=a&app=b", "app=%", "app=%ff"] {
-            assert!(Query::new(Some(wrong)).text("app").is_err(), "{wrong}");
+    fn text_in_a_query_is_percent_encoded() {
+        let text = |value| decoded("app", value).ok();
+        assert_eq!(text(None), Some(None));
+        let encoded = Some("a%26b.service");
+        assert_eq!(text(encoded), Some(Some("a&b.service".to_owned())));
+        for wrong in ["%", "%ff"] {
+            assert_eq!(text(Some(wrong)), None, "{wrong}");
         }
-        assert!(
-            Query::new(Some("app"))
-                .numbers_beside(["limit"], &["app"])
-                .is_err()
-        );
     }
 
     #[test]
@@ -194,7 +184,8 @@ mod tests {
 
         #[test]
         fn any_query_and_part_is_read_or_refused(text in ".{0,60}") {
-            let _ = Query::new(Some(&text)).numbers(["since"]);
+            let _ = Query::new(Some(&text)).values(["since"]);
+            let _ = number_of("since", Some(&text));
             let _ = percent_decoded(&text);
         }
     }

@@ -184,14 +184,13 @@ impl Flows {
         Some((*number, flow.clone()))
     }
 
-    /// The connections that are carried, with numbers after this one.
-    pub(super) fn after(&self, number: u64) -> Vec<(u64, Flow)> {
+    /// The first connections that are carried with numbers after this one.
+    pub(super) fn after(&self, number: u64, limit: usize) -> Vec<(u64, Flow)> {
         let table = self.0.borrow();
         let later = table.flows.range(number.saturating_add(1)..);
         let carried = later.filter(|(_, flow)| flow.carried.is_some());
-        carried
-            .map(|(number, flow)| (*number, flow.clone()))
-            .collect()
+        let later = carried.map(|(number, flow)| (*number, flow.clone()));
+        later.take(limit).collect()
     }
 }
 

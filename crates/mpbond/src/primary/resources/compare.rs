@@ -85,7 +85,7 @@ impl Resources {
         let mut open = self.open();
         let mut streams = Vec::new();
         let mut facts = Vec::new();
-        for (id, flow) in self.primary.flows.after(0).into_iter().take(MAX_LOOKED_AT) {
+        for (id, flow) in self.primary.flows.after(0, MAX_LOOKED_AT) {
             let found = transfer_of(&mut open, &flow);
             let Some(transfer) = found else { continue };
             let Some(to) = destination(&transfer.destination) else {

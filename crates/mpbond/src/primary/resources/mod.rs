@@ -22,7 +22,7 @@ use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::state::Primary;
-use crate::api::{Failure, Query, percent_decoded, text_of};
+use crate::api::{Failure, Query, number_of, percent_decoded, text_of};
 use crate::config::PrimaryConfig;
 use crate::http::{Answer, Answering};
 use crate::reload::Reloader;
@@ -171,10 +171,10 @@ impl Resources {
             Resource::Streams => return self.streams(&query).await,
             Resource::Samples => return self.samples(&query),
             Resource::Events => {
-                let [since] = query.numbers(["since"])?;
-                return Rc::clone(&self.primary.events).listen(since);
+                let [since] = query.values(["since"])?;
+                return Rc::clone(&self.primary.events).listen(number_of("since", since)?);
             }
-            _ => query.numbers([])?,
+            _ => query.values([])?,
         };
         match resource {
             Resource::Status => self.status_for(rights),

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::super::state::Primary;
 use super::Resources;
-use crate::api::{Failure, Query, lines};
+use crate::api::{Failure, Query, lines, number_of};
 use crate::driver::Driver;
 use crate::http::Answer;
 
@@ -44,8 +44,8 @@ struct LinkSample {
 
 impl Resources {
     pub(super) fn samples(&self, query: &Query<'_>) -> Result<Response<Answer>, Failure> {
-        let [every_ms] = query.numbers(["every_ms"])?;
-        let every_ms = every_ms.unwrap_or(EVERY_MS);
+        let [every_ms] = query.values(["every_ms"])?;
+        let every_ms = number_of("every_ms", every_ms)?.unwrap_or(EVERY_MS);
         if !(LEAST_MS..=MOST_MS).contains(&every_ms) {
             let error = format!("every_ms in the query: from {LEAST_MS} to {MOST_MS}");
             return Err(Failure::bad(error));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::super::classes;
 use super::super::flows::Flow;
 use super::Resources;
-use crate::api::{Failure, Query, json, value_of};
+use crate::api::{Failure, Query, decoded, json, number_of, value_of};
 use crate::driver::Driver;
 use crate::http::Answer;
 use crate::policy::program;
@@ -19,8 +19,8 @@ use crate::status::{ShareStatus, TransferStatus};
 
 /// Number of streams in an answer, unless the request names one; and the most of them: the kernel
 /// may be asked about each, which takes some 50 microseconds.
-const PAGE: u64 = 100;
-const MAX_PAGE: u64 = 256;
+const PAGE: usize = 100;
+const MAX_PAGE: usize = 256;
 
 /// Offsets at which a chunk can end: those of the protocol but the first.
 const CHUNK_ENDS: std::ops::RangeInclusive<u64> = 1..=(1 << 62) - 1;
@@ -174,22 +174,32 @@ impl Resources {
     }
 
     pub(super) async fn streams(&self, query: &Query<'_>) -> Result<Response<Answer>, Failure> {
-        let [after, limit] = query.numbers_beside(["after", "limit"], &["app", "destination"])?;
-        let (app, destination) = (query.text("app")?, query.text("destination")?);
-        let limit = limit.unwrap_or(PAGE);
+        let keys = ["after", "limit", "app", "destination"];
+        let [after, limit, app, destination] = query.values(keys)?;
+        let mut after = number_of("after", after)?.unwrap_or(0);
+        let limit = number_of("limit", limit)?;
+        let limit = limit.map_or(PAGE, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        let app = decoded("app", app)?;
+        let destination = decoded("destination", destination)?;
         if !(1..=MAX_PAGE).contains(&limit) {
             return Err(Failure::bad(format!("limit in the query: 1 to {MAX_PAGE}")));
         }
-        let count = usize::try_from(limit).unwrap_or_default();
         let mut streams = Vec::new();
-        let (mut looked_at, mut last, mut next) = (0, None, None);
+        let (mut looked_at, mut next) = (0, None);
         let mut open = self.open();
-        for (id, flow) in self.primary.flows.after(after.unwrap_or(0)) {
-            if streams.len() == count || looked_at == MAX_PAGE {
-                next = last;
+        let mut flows = Vec::new().into_iter();
+        loop {
+            if flows.len() == 0 {
+                flows = self.primary.flows.after(after, MAX_PAGE).into_iter();
+            }
+            let Some((id, flow)) = flows.next() else {
+                break;
+            };
+            if streams.len() == limit || looked_at == MAX_PAGE {
+                next = Some(after);
                 break;
             }
-            last = Some(id);
+            after = id;
             // It has ended, or waits for its application to read the rest.
             let Some(transfer) = transfer_of(&mut open, &flow) else {
                 continue;
