@@ -8,8 +8,7 @@ use std::time::Duration;
 use hyper::header::{ACCEPT, HeaderMap};
 use hyper::{Response, StatusCode};
 use mpbond_policy::{
-    Claim, Device, DomainName, Explanation, Fact, Flow, Measured, Multipath, Phase, Policy,
-    Unusable,
+    Claim, DomainName, Explanation, Fact, Flow, Measured, Multipath, Phase, Unusable,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,14 +110,13 @@ impl Resources {
         let as_text = head
             .get(ACCEPT)
             .is_some_and(|accept| accept == "text/plain");
-        let of = |policy: &Policy| {
-            let explanation = self.explained(policy, &flow, &device);
-            match as_text {
-                true => answer(StatusCode::OK, "text/plain", explanation.to_string()),
-                false => json(StatusCode::OK, &explanation),
-            }
-        };
-        Ok(of(self.policy_source()?.policy()))
+        let source = self.policy_source()?;
+        let mut explanation = source.policy().explain(&flow, &device);
+        self.measure(&mut explanation);
+        Ok(match as_text {
+            true => answer(StatusCode::OK, "text/plain", explanation.to_string()),
+            false => json(StatusCode::OK, &explanation),
+        })
     }
 
     /// The policy in force; one without rules if there is none.
@@ -128,9 +126,8 @@ impl Resources {
         Ok(policy.map_or_else(none, Ok)?)
     }
 
-    /// An explanation, with what is known of links beside the policy.
-    fn explained<'p>(&self, policy: &'p Policy, flow: &Flow, device: &Device) -> Explanation<'p> {
-        let mut explanation = policy.explain(flow, device);
+    /// Adds what is known of links beside the policy.
+    fn measure(&self, explanation: &mut Explanation<'_>) {
         let subflows = self.primary.subflows();
         let links = self.primary.link_status();
         for line in &mut explanation.links {
@@ -149,7 +146,6 @@ impl Resources {
                 joules: energy.map(|energy| energy.joules),
             });
         }
-        explanation
     }
 
     /// Why an open connection is treated as it is: the rule by which it was opened, and the links
@@ -189,7 +185,7 @@ impl Resources {
             line: ruling.rule_line(),
             policy_has_changed: !ruling.is_current(&self.primary),
             links: links.collect(),
-            now: self.explained(source.policy(), &facts, &device),
+            now: source.policy().explain(&facts, &device),
         };
         Ok(json(StatusCode::OK, &body))
     }
