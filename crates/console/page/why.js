@@ -13,7 +13,6 @@ const REASONS = {
   roaming: 'it roams',
   'perhaps-roaming': 'it is not known not to roam',
   'cap-reached': 'its cap is used up',
-  draining: 'the battery of its device is low',
   'battery-low': 'the battery of its device is low',
 };
 
@@ -78,8 +77,12 @@ export async function why(button) {
   let shown;
   try {
     const query = `destination=${encodeURIComponent(destination)}&limit=256`;
-    const { streams } = await ask('GET', `/v1/streams?${query}`);
-    const stream = streams.find((s) => s.class === wanted);
+    let stream;
+    for (let after = 0; own === asked && !stream && after !== undefined;) {
+      const page = await ask('GET', `/v1/streams?${query}&after=${after}`);
+      stream = page.streams.find((s) => s.class === wanted);
+      after = page.next;
+    }
     shown = stream
       ? lines(await ask('GET', `/v1/streams/${stream.id}/explain`))
       : ['No such stream is carried now.'];

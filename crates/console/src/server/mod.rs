@@ -167,8 +167,7 @@ impl Site {
             Err((status, why)) => plain(status, why),
             Ok(()) if is_change && self.token.is_in(request.headers()) => {
                 let (head, body) = request.into_parts();
-                let resource = changes::resource(head.uri.path(), head.uri.query());
-                changes::pass(&self.hub, &head.method, &resource, body).await
+                changes::pass(&self.hub, &head.method, &head.uri, body).await
             }
             Ok(()) if is_change => unauthorized(),
             Ok(()) => self.content(&request),
