@@ -327,6 +327,7 @@ fn the_page_says_by_which_rule_and_over_which_links_a_stream_goes() {
         kept.port()
     );
     let mut api = UnixStream::connect(socket.with_extension("api")).unwrap();
+    api.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let length = rule.len();
     let head =
         format!("PUT /v1/policy HTTP/1.0\r\nIf-Match: *\r\nContent-Length: {length}\r\n\r\n");

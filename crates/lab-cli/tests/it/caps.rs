@@ -143,7 +143,20 @@ fn origin() -> SocketAddr {
     address
 }
 
+/// Reads and writes of it end in time.
+fn bounded(stream: &TcpStream) {
+    stream.set_read_timeout(Some(WITHIN)).unwrap();
+    stream.set_write_timeout(Some(WITHIN)).unwrap();
+}
+
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect_timeout(&to, WITHIN).unwrap();
+    bounded(&stream);
+    stream
+}
+
 fn serve(mut stream: TcpStream) -> Option<()> {
+    bounded(&stream);
     let mut asked = [0; 4];
     stream.read_exact(&mut asked).ok()?;
     let bytes = vec![7; u32::from_be_bytes(asked) as usize];
@@ -175,7 +188,7 @@ fn transfer(mut stream: TcpStream, down: u32, up: usize) -> usize {
 
 /// A connection through a primary; none where it is refused.
 fn over_socks(socks5: SocketAddr, to: SocketAddr) -> Option<TcpStream> {
-    let mut stream = TcpStream::connect(socks5).unwrap();
+    let mut stream = connect(socks5);
     stream.write_all(&[5, 1, 0, 5, 1, 0, 1]).unwrap();
     stream.write_all(&[127, 0, 0, 1]).unwrap();
     stream.write_all(&to.port().to_be_bytes()).unwrap();
@@ -312,11 +325,8 @@ fn own_link() {
     let socks5 = SocketAddr::from((Ipv4Addr::LOCALHOST, 1080));
     let through = |down, up| transfer(over_socks(socks5, origin).unwrap(), down, up);
     let direct = |down| {
-        let to = format!("{GATEWAY}:{}", origin.port());
-        assert_eq!(
-            transfer(TcpStream::connect(to).unwrap(), down, 0),
-            down as usize
-        );
+        let to = SocketAddr::new(GATEWAY.parse().unwrap(), origin.port());
+        assert_eq!(transfer(connect(to), down, 0), down as usize);
     };
     let before = counter();
     // The status counts until now: between two looks at the kernel's counter.
@@ -357,7 +367,8 @@ fn own_link() {
     assert!(over_socks(socks5, origin).is_none(), "it is used up");
     primary.stop();
     let end = settled();
-    assert!(end - used_up < 5_000, "{used_up} {end}");
+    // The attempt, keep-alives and the ends of connections, but no transfer.
+    assert!(end - used_up < 50_000, "{used_up} {end}");
     let account = folder.account("own");
     let number = |value: &toml::Value| value.as_integer().unwrap() as u64;
     let used = number(&account["account"]["used_bytes"]);
