@@ -246,8 +246,8 @@ impl Estimator {
         if grew {
             self.grew_at = now;
         }
-        // The kernel shows the sample of the latest flight until there is another one. One of before
-        // an idle time, often of the slow end of a transfer, is no measurement of now.
+        // The kernel shows the sample of the latest flight until there is another one. One of
+        // before an idle time, often of the slow end of a transfer, is no measurement of now.
         let is_repeated = info.delivery_rate == self.path.delivery_rate
             && info.app_limited == self.path.app_limited;
         let is_old = is_repeated && self.near.is_some_and(|n| now.since(n.at) > RTT_LASTS);
