@@ -38,14 +38,14 @@ pub(super) fn are_asked(method: &Method, path: &str) -> bool {
     methods(path).is_some_and(|methods| methods.split(", ").any(|m| m == method.as_str()))
 }
 
-/// Whether this is the resource with the reasons of a stream's treatment, by its number.
+/// Whether a path is that of a stream's explanation, `/v1/streams/NUMBER/explain`.
 fn is_explanation(path: &str) -> bool {
     let number = path.strip_prefix("/v1/streams/");
     let number = number.and_then(|rest| rest.strip_suffix("/explain"));
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|octet| octet.is_ascii_digit()))
 }
 
-/// Whether a resource of the API has such a query: that of the streams alone has one.
+/// Whether a query may be passed on: only the list of streams has one, percent-encoded.
 fn has_query(path: &str, query: &str) -> bool {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~%=&".contains(&octet);
     path == "/v1/streams" && query.bytes().all(is_plain)

@@ -1,6 +1,6 @@
-//! Whether what was measured is disturbed: by other programs, by the hypervisor, or by the
-//! experiment's own processes where these wait for each other. All limits for that are here: for
-//! times of transfers, and for processor time.
+//! Limits above which a measurement is disturbed, for times of transfers and for processor time:
+//! by other programs, by the hypervisor, or by processes of the experiment that wait for each
+//! other (ADR 0055).
 
 use super::account::Use;
 use super::waits::Waited;

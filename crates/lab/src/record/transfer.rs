@@ -92,7 +92,7 @@ pub struct Transfer {
     pub fit: bool,
     /// Reason why it is unfit.
     pub unfit_because: Option<String>,
-    /// Whether it is not fit only because its repetition is disturbed, and enough others are not.
+    /// It enters no figure because its repetition is disturbed, and enough others are not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left_out: bool,
     /// Reason why it is disturbed: threads of the experiment waited for a processor, others used

@@ -184,7 +184,7 @@ impl Flows {
         Some((*number, flow.clone()))
     }
 
-    /// The first connections that are carried with numbers after this one.
+    /// Up to `limit` connections that are carried, the first with numbers after this one.
     pub(super) fn after(&self, number: u64, limit: usize) -> Vec<(u64, Flow)> {
         let table = self.0.borrow();
         let later = table.flows.range(number.saturating_add(1)..);

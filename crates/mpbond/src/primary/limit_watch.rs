@@ -147,7 +147,7 @@ impl Primary {
     }
 
     /// Counts what has moved of caps and budgets until now. Returns the links whose caps are used
-    /// up; who takes over that list looks again later, since a period may end.
+    /// up. A caller that excludes these links has to call it again later: a period may end.
     fn count_usage(&self, caps: &[(Capped, Cap)]) -> BTreeSet<String> {
         let mut reached = BTreeSet::new();
         let mut usage = self.limits.usage.borrow_mut();
