@@ -101,6 +101,7 @@ fn min_rtt_leaves_the_helper_seconds_behind() {
         10 * MIB,
     );
     scenario.server.reinjection.rebalance = false;
+    scenario.server.reinjection.hedge = false;
     let runs = runs(&scenario);
     let finished = |x: &ExchangeOutcome, route: &str| {
         let share = x.shares.iter().find(|s| s.route == route).unwrap();
@@ -145,6 +146,26 @@ fn a_slow_helper_delays_no_short_transfer() {
         println!("{row}");
         assert!(with <= alone * 1.03 + 0.005, "{row}");
     }
+}
+
+/// The request waits on a slow helper, which seems to be the nearest path: a copy of the first
+/// bytes brings it again.
+#[test]
+fn a_slow_helper_delays_no_request() {
+    const OWD: Duration = Duration::from_millis(7);
+    let took = |helpers: &[(f64, f64)]| {
+        let mut links = Scenario::bonded(10.0, helpers, OWD, PIPE);
+        for link in &mut links.links[..1] {
+            link.up.delay = Duration::from_millis(15);
+            link.down.delay = Duration::from_millis(15);
+        }
+        let runs = runs(&links.measuring(Before::Joined, Direction::Up, 32 * KIB));
+        median(&runs, |x| x.took.unwrap().as_secs_f64())
+    };
+    let (alone, with) = (took(&[]), took(&[(1.0, 2.0)]));
+    let row = format!("{with:.3} s, alone {alone:.3} s");
+    println!("{row}");
+    assert!(with <= alone * 1.2, "{row}");
 }
 
 /// 5/10/5, 4 MiB, and a link falls to 1 Mbit/s after 2 s.

@@ -47,6 +47,21 @@ pub(super) struct Selection {
     pub(super) paths: PathSet,
 }
 
+/// Subflows that have turned out to have nothing to carry now, by bits of their indices.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PassedOver {
+    /// What waits is left to a faster one: it may be one of these, a little later.
+    pub(super) waiting: u64,
+    /// They carry all that waits already. Nobody waits for them.
+    pub(super) with_nothing: u64,
+}
+
+impl PassedOver {
+    fn is_none(self) -> bool {
+        self.waiting | self.with_nothing == 0
+    }
+}
+
 /// Bounds on what waits on a subflow.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
@@ -86,12 +101,12 @@ pub(super) fn passed_rank(s: &Subflow) -> Option<usize> {
 impl Session {
     /// The subflow that the scheduler gives the next data of these streams to, and `views` of all
     /// that it was shown: subflows of their paths.
-    /// `passed_over` are indices that have turned out to have nothing they may carry.
+    /// `passed_over` are those that have turned out to have nothing they may carry.
     pub(super) fn choose(
         &mut self,
         now: Timestamp,
         Selection { scope, paths }: Selection,
-        passed_over: u64,
+        passed_over: PassedOver,
         views: &mut Vec<SubflowView>,
     ) -> Option<usize> {
         if !self.streams.ready.waits(paths) && !self.scheduler.duplicates() {
@@ -128,7 +143,7 @@ impl Session {
         if !self.scheduler.duplicates() && self.subflows.differ_in_cost() {
             // What one was passed over for, it may not carry.
             let waiting = self.streams.unscheduled_beside(paths);
-            let waiting = (passed_over == 0).then_some(waiting);
+            let waiting = passed_over.is_none().then_some(waiting);
             leave_cheapest(now, &self.subflows, waiting, views);
         }
         let decision = views.iter().any(|v| v.idle).then(|| {
@@ -158,7 +173,7 @@ impl Session {
                 let is_used = |s: &Subflow| s.carries() && !s.radio.rests;
                 let may = |s: &Subflow| s.tx.room > 0 && is_used(s) && paths.contains(s.path);
                 let held_back = self.subflows.iter().any(may);
-                let again = (held_back && passed_over == 0).then(|| now + DEFER);
+                let again = (held_back && passed_over.is_none()).then(|| now + DEFER);
                 self.timers.set(Timer::Schedule, again);
                 None
             }
@@ -170,7 +185,7 @@ impl Session {
         &self,
         now: Timestamp,
         paths: PathSet,
-        passed_over: u64,
+        passed_over: PassedOver,
         bounds: Bounds,
         views: &mut Vec<SubflowView>,
     ) {
@@ -185,11 +200,11 @@ impl Session {
             return;
         };
         for (i, s) in self.subflows.iter().enumerate() {
-            if tier(s) == Some(best) {
+            if tier(s) == Some(best) && passed_over.with_nothing >> i.min(63) & 1 == 0 {
                 views.push(SubflowView {
                     id: s.id,
                     helper: s.helper,
-                    idle: self.is_idle(now, s, bounds) && passed_over >> i.min(63) & 1 == 0,
+                    idle: self.is_idle(now, s, bounds) && passed_over.waiting >> i.min(63) & 1 == 0,
                     pad: s.pad(now),
                     rtt: s.estimator.path().srtt,
                     throughput: s.throughput(now),

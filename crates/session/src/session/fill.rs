@@ -13,7 +13,7 @@ use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
 use crate::stream::Stream;
 use crate::subflow::{SentFrame, Subflow};
-use crate::wire::{DATA_OVERHEAD_MAX, Frame, MAX_RECORD_BYTES, put_data_header};
+use crate::wire::{DATA_OVERHEAD_MAX, Frame, MAX_RECORD_BYTES, OPEN_BYTES_MAX, put_data_header};
 use crate::{PathNumber, StreamId, SubflowId};
 
 /// A record's time on its path: short enough that small frames never wait long behind one, long
@@ -226,11 +226,17 @@ impl Session {
             let Some(space) = target.space() else {
                 return;
             };
+            // A copy of the first byte goes with OPEN, without which the far end has no use for it.
+            let room = match s.opening.unacked {
+                true => space.saturating_sub(OPEN_BYTES_MAX as u64),
+                false => space,
+            };
             let buffer = &mut s.send.buffer;
             // Bytes of a lost or silent subflow hold up all that follows them: they go first.
             let copy = match share {
-                Share::All => buffer.take_retransmission(space, &[on]),
-                Share::Urgent(other) => buffer.take_retransmission(space, &[on, other]),
+                _ if room == 0 => None,
+                Share::All => buffer.take_retransmission(room, &[on]),
+                Share::Urgent(other) => buffer.take_retransmission(room, &[on, other]),
             };
             let (range, chunk_end, copy) = if let Some((r, cause)) = copy {
                 (r, false, Some(cause))
@@ -251,6 +257,9 @@ impl Session {
             if fin {
                 s.send.fin_wanted = false;
             }
+            if copy.is_some() && range.start == 0 && s.opening.unacked {
+                put_open(id, s, target.out, target.frames);
+            }
             let len = range.end - range.start;
             put_data_header(target.out, id, range.start, len as usize, fin, chunk_end);
             s.send.buffer.copy(range.clone(), target.out);
@@ -266,6 +275,7 @@ impl Session {
                 range,
                 fin,
                 recalled: false,
+                hedge: copy == Some(Cause::Hedged),
             });
             self.streams.update(id);
         }
@@ -302,6 +312,7 @@ impl Session {
                 range,
                 fin,
                 recalled: true,
+                hedge: false,
             });
         }
     }
@@ -357,20 +368,9 @@ impl Session {
         let Some(s) = self.streams.get_mut(id).filter(may) else {
             return;
         };
-        if std::mem::take(&mut s.opening.wanted)
-            && let Some(destination) = s.destination.clone()
-        {
-            s.opening.written = true;
+        if std::mem::take(&mut s.opening.wanted) {
             s.recv.grant_wanted = false;
-            Frame::Open {
-                stream: id,
-                treatment: s.treatment,
-                max_stream_data: s.recv.granted,
-                destination,
-                confirm: s.opening.unconfirmed,
-            }
-            .encode(out);
-            frames.push(SentFrame::Open(id));
+            put_open(id, s, out, frames);
         }
         if std::mem::take(&mut s.opening.connected_wanted) {
             Frame::Connected { stream: id }.encode(out);
@@ -386,4 +386,21 @@ impl Session {
         }
         self.put_chunks(id, out, frames);
     }
+}
+
+/// OPEN of a stream of ours.
+fn put_open(id: StreamId, s: &mut Stream, out: &mut Vec<u8>, frames: &mut Vec<SentFrame>) {
+    let Some(destination) = s.destination.clone() else {
+        return;
+    };
+    s.opening.written = true;
+    Frame::Open {
+        stream: id,
+        treatment: s.treatment,
+        max_stream_data: s.recv.granted,
+        destination,
+        confirm: s.opening.unconfirmed,
+    }
+    .encode(out);
+    frames.push(SentFrame::Open(id));
 }

@@ -367,14 +367,19 @@ impl Work<'_> {
         let streams = &*self.streams;
         let s = &mut self.subflows[i];
         let origin = s.id;
-        let bytes = s.sent.recall(budget, last, |stream, range, fin| {
-            let may = |s: &Stream| s.send.reset.is_none() && may(s.treatment.paths);
-            let may = streams.get(stream).is_some_and(may);
-            if may {
-                taken.push((stream, range, fin));
-            }
-            may
-        });
+        let bytes = s.sent.recall(
+            budget,
+            last,
+            cause != Cause::Hedged,
+            |stream, range, fin| {
+                let may = |s: &Stream| s.send.reset.is_none() && may(s.treatment.paths);
+                let may = streams.get(stream).is_some_and(may);
+                if may {
+                    taken.push((stream, range, fin));
+                }
+                may
+            },
+        );
         self.retransmit(taken, Some(origin), cause);
         bytes
     }

@@ -3,7 +3,7 @@
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::choose::{Scope, Selection, passed_rank};
+use super::choose::{PassedOver, Scope, Selection, passed_rank};
 use super::event::{Event, Transmit};
 use super::feedback;
 use super::reinject;
@@ -103,7 +103,7 @@ impl Session {
             if out.len() < CONTROL_BYTES
                 && self.serves_apart(now).is_none()
                 && self.passing(now).is_none()
-                && self.choose(now, selection, 0, views) == Some(i)
+                && self.choose(now, selection, PassedOver::default(), views) == Some(i)
             {
                 self.put_data(now, i, selection, views, out, frames);
             }
@@ -228,20 +228,27 @@ impl Session {
         frames: &mut Vec<SentFrame>,
         views: &mut Vec<SubflowView>,
     ) -> Option<usize> {
-        let mut passed_over = 0u64;
+        let mut passed_over = PassedOver::default();
         while let Some(chosen) = self.choose(now, selection, passed_over, views) {
             // The end of a stream is as small as feedback, and wakes no radio either.
             let quiet = self.only_ends_wait().then(|| self.choose_for_control(now));
             let may = |i: &usize| selection.paths.contains(self.subflows[*i].path);
             let quiet = quiet.flatten().filter(may);
+            let left_before = std::mem::take(&mut self.scratch.left_to_faster);
             for i in [quiet, Some(chosen)].into_iter().flatten() {
                 self.put_data(now, i, selection, views, out, frames);
                 if !out.is_empty() {
+                    self.scratch.left_to_faster |= left_before;
                     return Some(i);
                 }
             }
             // Everything left is on this very subflow already, or waits for a faster one.
-            passed_over |= 1 << chosen.min(63);
+            let bit = 1u64 << chosen.min(63);
+            match self.scratch.left_to_faster {
+                true => passed_over.waiting |= bit,
+                false => passed_over.with_nothing |= bit,
+            }
+            self.scratch.left_to_faster |= left_before;
         }
         None
     }

@@ -247,6 +247,13 @@ impl Subflow {
         self.estimator.throughput(now)
     }
 
+    /// Octets that its congestion window lets go at once.
+    pub(crate) fn free_window(&self) -> u64 {
+        let path = self.estimator.path();
+        let in_flight = self.tx.octets.saturating_sub(path.bytes_arrived);
+        path.cwnd_bytes.saturating_sub(in_flight)
+    }
+
     /// Whether more is on its way over the near hop than it can use.
     pub(crate) fn near_is_full(&self, now: Timestamp) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
@@ -415,6 +422,7 @@ impl Subflow {
             range,
             fin: false,
             recalled: false,
+            hedge: false,
         };
         self.wrote(now, len, &mut vec![frame]);
     }

@@ -16,6 +16,8 @@ pub(crate) enum SentFrame {
         fin: bool,
         /// Given to another subflow as well since: the copy here is redundant.
         recalled: bool,
+        /// A hedge: another subflow was given it before.
+        hedge: bool,
     },
     Open(StreamId),
     Connected(StreamId),
@@ -87,6 +89,8 @@ pub(crate) struct SentQueue {
     pub(crate) data_bytes: u64,
     /// Those of them that another subflow has been given as well.
     pub(crate) recalled_bytes: u64,
+    /// Those that are hedges, and not recalled.
+    hedge_bytes: u64,
 }
 
 impl SentQueue {
@@ -102,13 +106,16 @@ impl SentQueue {
         }
         for f in frames.iter() {
             if let SentFrame::Data {
-                range, recalled, ..
+                range,
+                recalled,
+                hedge,
+                ..
             } = f
             {
-                self.data_bytes += range.end - range.start;
-                if *recalled {
-                    self.recalled_bytes += range.end - range.start;
-                }
+                let bytes = range.end - range.start;
+                self.data_bytes += bytes;
+                self.recalled_bytes += bytes * u64::from(*recalled);
+                self.hedge_bytes += bytes * u64::from(*hedge && !*recalled);
             }
         }
         self.records.push_back(SentRecord {
@@ -137,13 +144,16 @@ impl SentQueue {
 
     fn forget(&mut self, f: &SentFrame) {
         if let SentFrame::Data {
-            range, recalled, ..
+            range,
+            recalled,
+            hedge,
+            ..
         } = f
         {
-            self.data_bytes -= range.end - range.start;
-            if *recalled {
-                self.recalled_bytes -= range.end - range.start;
-            }
+            let bytes = range.end - range.start;
+            self.data_bytes -= bytes;
+            self.recalled_bytes -= bytes * u64::from(*recalled);
+            self.hedge_bytes -= bytes * u64::from(*hedge && !*recalled);
         }
     }
 
@@ -152,6 +162,7 @@ impl SentQueue {
         self.records.clear();
         self.data_bytes = 0;
         self.recalled_bytes = 0;
+        self.hedge_bytes = 0;
         self.frames.drain(..)
     }
 
@@ -172,6 +183,11 @@ impl SentQueue {
     /// Stream bytes of which no other subflow was given a copy.
     pub(crate) fn useful_bytes(&self) -> u64 {
         self.data_bytes - self.recalled_bytes
+    }
+
+    /// Those of them that are no hedges themselves.
+    pub(crate) fn unhedged_bytes(&self) -> u64 {
+        self.useful_bytes() - self.hedge_bytes
     }
 
     /// Takes out all frames but data and PING that another subflow may carry, to be sent again
@@ -232,6 +248,7 @@ impl SentQueue {
             range,
             fin,
             recalled,
+            hedge,
         }) = self.frames.get_mut(at)
         else {
             return;
@@ -244,6 +261,7 @@ impl SentQueue {
             range: middle..range.end,
             fin: std::mem::take(fin),
             recalled: *recalled,
+            hedge: *hedge,
         };
         range.end = middle;
         self.frames.insert(at + 1, second);
@@ -263,6 +281,7 @@ impl SentQueue {
             range,
             fin,
             recalled,
+            hedge,
             ..
         }) = self.frames.get_mut(at)
         else {
@@ -270,6 +289,7 @@ impl SentQueue {
         };
         *recalled = true;
         self.recalled_bytes += range.end - range.start;
+        self.hedge_bytes -= (range.end - range.start) * u64::from(*hedge);
         Some((range.clone(), *fin))
     }
 
@@ -282,6 +302,7 @@ impl SentQueue {
                 stream: of,
                 range,
                 recalled,
+                hedge,
                 ..
             } = f
                 && *recalled
@@ -290,6 +311,7 @@ impl SentQueue {
             {
                 *recalled = false;
                 self.recalled_bytes -= range.end - range.start;
+                self.hedge_bytes += (range.end - range.start) * u64::from(*hedge);
             }
         }
     }
@@ -299,6 +321,7 @@ impl SentQueue {
         &mut self,
         budget: u64,
         last: LastFrame,
+        hedges: bool,
         mut each: impl FnMut(StreamId, Range<u64>, bool) -> bool,
     ) -> u64 {
         let mut taken = 0;
@@ -310,7 +333,9 @@ impl SentQueue {
                 range,
                 fin,
                 recalled: false,
+                hedge,
             } = &self.frames[at]
+                && (hedges || !*hedge)
             {
                 let (end, mut bytes) = (range.end, range.end - range.start);
                 if last == LastFrame::Cut {
@@ -339,6 +364,7 @@ mod tests {
             range,
             fin,
             recalled: false,
+            hedge: false,
         }
     }
 
@@ -381,6 +407,38 @@ mod tests {
 
     /// The youngest bytes are taken, with the end of the stream; the rest stays with its record.
     #[test]
+    fn a_hedge_is_not_hedged_again() {
+        let hedge = SentFrame::Data {
+            stream: StreamId(1),
+            range: 100..200,
+            fin: false,
+            recalled: false,
+            hedge: true,
+        };
+        let mut queue = SentQueue::default();
+        let now = Timestamp::from_millis(0);
+        queue.push(300, now, now, &mut vec![data(0..100, false), hedge]);
+        let bytes = |queue: &SentQueue| (queue.useful_bytes(), queue.unhedged_bytes());
+        let recall = |queue: &mut SentQueue, hedges| {
+            let mut taken = Vec::new();
+            queue.recall(150, LastFrame::Cut, hedges, |_, range, _| {
+                taken.push((range.start, range.end));
+                true
+            });
+            taken
+        };
+        assert_eq!(bytes(&queue), (200, 100));
+        assert_eq!(recall(&mut queue, false), [(0, 100)]);
+        assert_eq!(bytes(&queue), (100, 0));
+        assert_eq!(recall(&mut queue, true), [(100, 200)]);
+        assert_eq!(bytes(&queue), (0, 0));
+        queue.undo_recall(StreamId(1), std::slice::from_ref(&(0..200)));
+        assert_eq!(bytes(&queue), (200, 100));
+        queue.pop_acked(300, |_| ());
+        assert_eq!(bytes(&queue), (0, 0));
+    }
+
+    #[test]
     fn the_last_frame_is_cut_or_taken_whole() {
         for (last, expected) in [
             (LastFrame::Cut, vec![(250..300, true), (240..250, false)]),
@@ -391,7 +449,7 @@ mod tests {
                 queue.push(end, Timestamp::ZERO, Timestamp::ZERO, &mut vec![frame]);
             }
             let mut taken = Vec::new();
-            let bytes = queue.recall(60, last, |_, range, fin| {
+            let bytes = queue.recall(60, last, true, |_, range, fin| {
                 taken.push((range, fin));
                 true
             });

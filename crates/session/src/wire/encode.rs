@@ -19,6 +19,9 @@ use crate::treatment::Treatment;
 /// Maximum octets that a DATA frame adds to its bytes: type, length, stream, offset, flags.
 pub(crate) const DATA_OVERHEAD_MAX: usize = 1 + 4 + 8 + 8 + 1;
 
+/// No OPEN frame is longer, in octets.
+pub(crate) const OPEN_BYTES_MAX: usize = 320;
+
 /// Appends a DATA frame up to its bytes, which the caller appends.
 #[inline]
 pub(crate) fn put_data_header(

@@ -24,7 +24,7 @@ pub use bounds::{
 };
 pub use capabilities::{Capabilities, Families, FrameTypes};
 pub use destination::Destination;
-pub(crate) use encode::{DATA_OVERHEAD_MAX, put_data_header};
+pub(crate) use encode::{DATA_OVERHEAD_MAX, OPEN_BYTES_MAX, put_data_header};
 pub use error::WireError;
 pub use frame::{AckCount, Frame, Limits, PathLabel, PathReport};
 pub use frame_type::FrameType;

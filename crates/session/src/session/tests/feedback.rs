@@ -12,6 +12,10 @@ use crate::*;
 fn feedback_while_a_pipe_drains(downlink: Option<Duration>) -> (u64, u64) {
     let config = SessionConfig {
         scheduler: SchedulerKind::FixedRatio { direct: 0.5 },
+        reinjection: ReinjectionConfig {
+            rebalance: false,
+            ..ReinjectionConfig::default()
+        },
         ..SessionConfig::default()
     };
     let (mut p, direct, helper) = joined(config);

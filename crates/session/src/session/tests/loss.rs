@@ -156,8 +156,9 @@ fn bytes_that_have_arrived_are_not_sent_again_after_all_subflows_were_silent() {
     p.join(&[hop(8.0, 25)]);
     p.run(at(70_000), |p| arrived(p) == want.len());
     assert!(p.server_got[&id].0 == want);
+    // Its end may be hedged.
     let copies = p.server().stats().redundant_bytes_in;
-    assert!(copies < 20_000, "{copies} of {}", want.len());
+    assert!(copies <= 32 << 10, "{copies} of {}", want.len());
 }
 
 #[test]

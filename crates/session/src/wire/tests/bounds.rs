@@ -5,7 +5,9 @@ use bytes::Bytes;
 use super::later::{self, Unknown};
 use super::round_trip::parse_all;
 use crate::wire::*;
-use crate::{CloseCode, Role, SessionId, StreamClass, SubflowId};
+use crate::{
+    CloseCode, PathNumber, PathSet, Role, SessionId, StreamClass, StreamId, SubflowId, Treatment,
+};
 
 fn field(kind: u8, what: &'static str) -> WireError {
     let kind = FrameType(kind);
@@ -166,4 +168,26 @@ fn the_type_number_decides_whether_a_frame_elicits_an_ack() {
         let unknown = Err(WireError::UnknownType(FrameType(n)));
         assert_eq!(read == unknown, !known && n < 0x40, "{n:#04x}");
     }
+}
+
+#[test]
+fn no_open_is_longer_than_its_bound() {
+    let numbers = (0..=PathNumber::MAX).filter_map(|n| PathNumber::new(n.into()));
+    let open = Frame::Open {
+        stream: StreamId(u64::MAX >> 2),
+        treatment: Treatment {
+            class: StreamClass::Bulk,
+            priority: Treatment::MAX_PRIORITY,
+            paths: PathSet::of(numbers.skip(1)).unwrap(),
+        },
+        max_stream_data: u64::MAX >> 2,
+        destination: Destination::Name {
+            host: "x".repeat(MAX_HOST_BYTES + 1),
+            port: u16::MAX,
+        },
+        confirm: true,
+    };
+    let mut out = Vec::new();
+    open.encode(&mut out);
+    assert!((290..=OPEN_BYTES_MAX).contains(&out.len()), "{}", out.len());
 }
