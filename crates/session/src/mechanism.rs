@@ -57,13 +57,15 @@ pub enum Mechanism {
     CopiesAllowance,
     /// Hedged ends of transfers.
     HedgedEnds,
+    /// PAD heeds windows of TCP that are still opening (ADR 0058).
+    OpeningWindows,
     /// A subflow that would carry only copies is cut.
     Cutting,
 }
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Deferral,
         Self::NearBound,
         Self::UnprovenBound,
@@ -85,6 +87,7 @@ impl Mechanism {
         Self::SureGain,
         Self::CopiesAllowance,
         Self::HedgedEnds,
+        Self::OpeningWindows,
         Self::Cutting,
     ];
 
@@ -112,6 +115,7 @@ impl Mechanism {
             Self::SureGain => "sure-gain",
             Self::CopiesAllowance => "copies-allowance",
             Self::HedgedEnds => "hedged-ends",
+            Self::OpeningWindows => "opening-windows",
             Self::Cutting => "cutting",
         }
     }

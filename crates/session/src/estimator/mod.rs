@@ -8,6 +8,7 @@
 mod average;
 mod carried;
 mod known;
+mod opening;
 mod shared;
 
 use std::collections::VecDeque;
@@ -161,6 +162,8 @@ pub(crate) struct Estimator {
     busy_since: Timestamp,
     /// The count then.
     count_before: u64,
+    /// Octets written by then.
+    sent_before: u64,
     /// The round-trip time then, if it was measured lately.
     rtt_before: Duration,
     /// When the near hop last acknowledged something.
@@ -224,8 +227,9 @@ impl Estimator {
         &self.path
     }
 
-    /// Octets are written while none are owed.
-    pub(crate) fn owes_again(&mut self, now: Timestamp) {
+    /// Octets are written while none are owed, after `sent` others.
+    pub(crate) fn owes_again(&mut self, now: Timestamp, sent: u64) {
+        self.sent_before = sent;
         self.busy_since = now;
         self.count_before = self.last.map_or(0, |last| last.count);
         let is_new = now.since(self.grew_at) < RTT_LASTS;

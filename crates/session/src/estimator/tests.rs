@@ -121,7 +121,7 @@ fn an_idle_helper_drains_nothing() {
     // All arrives, and nothing is sent for 5 s; then 200 kB, which the helper has at once.
     e.on_path(ms(2_000), info(975_000, MB));
     e.on_count(975_000, ms(2_000), ms(2_000));
-    e.owes_again(ms(7_000));
+    e.owes_again(ms(7_000), 0);
     e.on_path(ms(7_100), info(1_175_000, MB));
     // It has had the first of them for 75 ms.
     let b_far = e.b_far(ms(7_100), 1_175_000, 975_000) as f64;
@@ -227,7 +227,7 @@ fn what_is_old_is_forgotten() {
 fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
     let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
     e.on_path(ms(0), info(0, MB));
-    e.owes_again(ms(0));
+    e.owes_again(ms(0), 0);
     assert!(!e.unproven_is_full(ms(50), 28_000, 0));
     assert!(e.unproven_is_full(ms(50), 29_000, 0));
     // As much again as was acknowledged, and what replaces that.
@@ -297,7 +297,7 @@ fn a_flow_that_is_starting_has_a_measured_rate_once_it_queues() {
         let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
         e.on_path(ms(0), starting(0, before));
         e.on_path(ms(1_000), starting(1_000, before));
-        e.owes_again(ms(1_010));
+        e.owes_again(ms(1_010), 0);
         e.on_path(ms(1_050), starting(50_000, during));
         e.on_pace(ms(1_060), BitRate::from_bytes_per_sec(10.0 * MB));
         let rate = e.near_throughput(ms(1_060)).bytes_per_sec() / MB;
@@ -307,7 +307,7 @@ fn a_flow_that_is_starting_has_a_measured_rate_once_it_queues() {
     let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
     e.on_path(ms(0), starting(0, 40));
     e.on_path(ms(10), starting(1_000, 40));
-    e.owes_again(ms(1_010));
+    e.owes_again(ms(1_010), 0);
     e.on_path(ms(1_050), starting(50_000, 50));
     e.on_pace(ms(1_060), BitRate::from_bytes_per_sec(10.0 * MB));
     assert!(e.near_throughput(ms(1_060)).bytes_per_sec() < 5.1 * MB);

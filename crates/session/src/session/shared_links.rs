@@ -127,7 +127,7 @@ mod tests {
                 ..*s.estimator.path()
             };
             s.tx.octets = octets;
-            s.estimator.owes_again(ms(0));
+            s.estimator.owes_again(ms(0), 0);
             s.estimator.on_path(ms(0), path);
         }
         told(&mut all, false);

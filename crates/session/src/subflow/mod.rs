@@ -23,6 +23,7 @@ use short_queue::ShortQueue;
 use crate::arrival_rate::ArrivalRate;
 use crate::config::{BufferDelay, SessionConfig};
 use crate::estimator::{Estimator, PathInfo};
+use crate::mechanism::Mechanism;
 use crate::stats::{SubflowState, SubflowStats};
 use crate::wire::Frame;
 use crate::{HelperId, PathNumber, Role, SubflowId};
@@ -64,6 +65,8 @@ pub(crate) struct Subflow {
     pub(crate) sent: SentQueue,
     pub(crate) estimator: Estimator,
     buffer_delay: BufferDelay,
+    /// Its PAD heeds windows of TCP that are still opening.
+    heeds_windows: bool,
     short_queue: ShortQueue,
     pub(crate) health: Health,
     pub(crate) pings: Pings,
@@ -166,6 +169,8 @@ impl Subflow {
             sent: SentQueue::default(),
             estimator: Estimator::new(setup.helper.is_some(), config.feedback),
             buffer_delay: config.buffer_delay,
+            heeds_windows: config.uses(Mechanism::OpeningWindows)
+                && !config.scheduler.fills_windows(),
             short_queue: ShortQueue::default(),
             health: Health::new(now),
             pings: Pings::default(),
@@ -213,7 +218,13 @@ impl Subflow {
     /// Pipe-aware delay of a byte that is handed to it now.
     pub(crate) fn pad(&self, now: Timestamp) -> Duration {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
-        self.estimator.pad(now, sent, acked, self.buffer_delay)
+        let pad = self.estimator.pad(now, sent, acked, self.buffer_delay);
+        if !self.heeds_windows {
+            return pad;
+        }
+        // Feedback is not acknowledged.
+        let acked = if self.sent.is_empty() { sent } else { acked };
+        pad.max(self.estimator.while_opening(now, sent, acked))
     }
 
     /// The same as if bytes that another subflow has been given as well did not wait.
@@ -315,7 +326,7 @@ impl Subflow {
         self.tx.room = self.tx.room.saturating_sub(octets);
         if self.sent.is_empty() && !frames.is_empty() {
             self.health.owes_again(now, self.rx.at);
-            self.estimator.owes_again(now);
+            self.estimator.owes_again(now, self.tx.octets - octets);
         }
         let due = now + self.pad(now);
         self.sent.push(self.tx.octets, now, due, frames);
