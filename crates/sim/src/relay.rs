@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
+use mpbond_units::{QueueBound, Timestamp};
 
 use crate::tcp::{Socket, State};
 
@@ -16,10 +17,12 @@ struct Half {
     held: VecDeque<Bytes>,
     held_bytes: u64,
     relayed_bytes: u64,
+    /// Bound of what the socket that is written to has in flight or unsent, if it has one.
+    queue: Option<QueueBound>,
 }
 
-/// The relay between two sockets. It owns neither: call [`Relay::handle`] with both whenever either
-/// may have changed, and transmit from both afterwards.
+/// The relay between two sockets, the first one of which is that of a pipe. It owns neither: call
+/// [`Relay::handle`] with both whenever either may have changed, and transmit from both afterwards.
 #[derive(Debug)]
 pub struct Relay {
     bound_bytes: u64,
@@ -38,9 +41,15 @@ impl Relay {
         }
     }
 
+    /// With a bound of what the first socket, one of several pipes, has in flight or unsent.
+    pub fn with_short_queue(mut self) -> Self {
+        self.backward.queue = Some(QueueBound::default());
+        self
+    }
+
     /// Moves bytes both ways, and passes on the end of a stream or a reset. Returns whether
     /// anything moved.
-    pub fn handle(&mut self, first: &mut Socket, second: &mut Socket) -> bool {
+    pub fn handle(&mut self, now: Timestamp, first: &mut Socket, second: &mut Socket) -> bool {
         match (first.state(), second.state()) {
             (State::Reset, State::Reset) => return false,
             (State::Reset, _) => {
@@ -53,8 +62,8 @@ impl Relay {
             }
             _ => {}
         }
-        let forward = self.forward.pump(first, second, self.bound_bytes);
-        let backward = self.backward.pump(second, first, self.bound_bytes);
+        let forward = self.forward.pump(now, first, second, self.bound_bytes);
+        let backward = self.backward.pump(now, second, first, self.bound_bytes);
         forward | backward
     }
 
@@ -89,8 +98,8 @@ impl Half {
         from.readable_bytes() + self.held_bytes + to.notsent_bytes()
     }
 
-    fn pump(&mut self, from: &mut Socket, to: &mut Socket, bound: u64) -> bool {
-        let mut moved = self.drain(to);
+    fn pump(&mut self, now: Timestamp, from: &mut Socket, to: &mut Socket, bound: u64) -> bool {
+        let mut moved = self.drain(now, to);
         let unsent = to.notsent_bytes();
         let mut room = bound.saturating_sub(self.held_bytes + unsent);
         while room > 0
@@ -101,7 +110,7 @@ impl Half {
             self.held.push_back(bytes);
             moved = true;
         }
-        moved |= self.drain(to);
+        moved |= self.drain(now, to);
         if self.held.is_empty() && from.peer_finished() && !to.has_finished() {
             to.finish();
             moved = true;
@@ -109,10 +118,30 @@ impl Half {
         moved
     }
 
-    fn drain(&mut self, to: &mut Socket) -> bool {
+    /// Bytes that may be written, by the bound of what is in flight or unsent.
+    fn room(&mut self, now: Timestamp, to: &Socket) -> usize {
+        let Some(queue) = &mut self.queue else {
+            return usize::MAX;
+        };
+        let info = to.info();
+        let queued = info.unacked_bytes + info.notsent_bytes;
+        if queue.is_due(now) {
+            let arrived = info.bytes_acked + info.sacked_bytes;
+            queue.look(now, arrived, queued, info.min_rtt);
+        }
+        let room = queue.bytes().map(|bytes| bytes.saturating_sub(queued));
+        room.map_or(usize::MAX, |bytes| bytes as usize)
+    }
+
+    fn drain(&mut self, now: Timestamp, to: &mut Socket) -> bool {
+        if self.held.is_empty() {
+            return false;
+        }
         let mut moved = false;
+        let mut room = self.room(now, to);
         while let Some(first) = self.held.front_mut() {
-            let taken = to.write(first);
+            let taken = to.write(&first[..first.len().min(room)]);
+            room -= taken;
             if taken == 0 {
                 break;
             }
@@ -132,7 +161,7 @@ impl Half {
 mod tests {
     use std::time::Duration;
 
-    use mpbond_units::{BitRate, Timestamp};
+    use mpbond_units::BitRate;
 
     use super::*;
     use crate::link::{LinkChange, LinkConfig, Rate};
@@ -177,9 +206,11 @@ mod tests {
                 self.hs.handle(now);
                 self.pipe.handle(now);
                 loop {
-                    let mut moved = self
-                        .relay
-                        .handle(self.hs.socket_mut(End::B), self.pipe.socket_mut(End::A));
+                    let mut moved = self.relay.handle(
+                        now,
+                        self.hs.socket_mut(End::B),
+                        self.pipe.socket_mut(End::A),
+                    );
                     let room = self.hs.socket(End::A).room() as u64;
                     let data = vec![3; room.min(total - self.written) as usize];
                     let written = self.hs.write(now, End::A, &data) as u64;

@@ -38,9 +38,9 @@ fn pipes(hs_mbps: f64, hs_delay: Duration, pipes_mbps: &[f64]) -> Scenario {
 }
 
 /// 10 MiB at 16 Mbit/s through a helper with pipes of 20 and 10 Mbit/s, of which the first one has
-/// no carrier for a time; the longest pause since then.
-fn migration(variant: u32) -> Duration {
-    let mut scenario = pipes(100.0, ms(1), &[20.0, 10.0]).varied(variant);
+/// no carrier for a time, and a link of this delay behind it; the longest pause since then.
+fn migration(variant: u32, hs_delay: Duration) -> Duration {
+    let mut scenario = pipes(100.0, hs_delay, &[20.0, 10.0]).varied(variant);
     for (place, route) in scenario.routes.iter_mut().enumerate() {
         route.place = Some(place);
     }
@@ -73,12 +73,13 @@ fn migration(variant: u32) -> Duration {
     times.map(|pair| pair[1].0 - pair[0].0).max().unwrap()
 }
 
-/// Over a link of 25 ms behind the helper it may be longer: TCP repairs the losses of its start on
-/// the second pipe meanwhile.
+/// Without a bound of the queue at the helper (ADR 0053), eleven of twenty do behind 25 ms.
 #[test]
 fn a_download_pauses_for_at_most_200_ms_when_its_pipe_is_lost_and_comes_back() {
-    let pauses: Vec<_> = (0..20).map(migration).collect();
-    assert!(pauses.iter().all(|pause| *pause <= ms(200)), "{pauses:?}");
+    for behind in [ms(1), ms(25)] {
+        let pauses: Vec<_> = (0..20).map(|variant| migration(variant, behind)).collect();
+        assert!(pauses.iter().all(|pause| *pause <= ms(200)), "{pauses:?}");
+    }
 }
 
 /// Bluetooth's rate in Mbit/s while it is Active, and that of WiFi (ADR 0023).

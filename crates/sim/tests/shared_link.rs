@@ -89,6 +89,17 @@ fn no_bytes_move_to_another_pipe_for_nothing() {
     assert!(mean < 0.04, "{mean}");
 }
 
+/// With a short queue of each pipe (ADR 0053), 0.01 % are sent twice on average; 2.8 % without.
+#[test]
+fn a_download_over_two_pipes_sends_hardly_anything_twice() {
+    let share_of = |variant| {
+        let scenario = pipes(40.0, &[10.0, 5.0]).with_exchange(transfer(4 * MIB, false));
+        outcome(scenario.varied(variant))[0].redundant_share()
+    };
+    let mean = (0..10).map(share_of).sum::<f64>() / 10.0;
+    assert!(mean < 0.005, "{mean}");
+}
+
 /// Mean of the medians of the times of messages, one each 200 ms beside an upload over a PS-Path
 /// and a helper whose link is the slower hop, in ms; least rate of the upload.
 fn messages(pipes_mbps: &[f64]) -> (f64, f64) {

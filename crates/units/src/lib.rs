@@ -4,12 +4,14 @@
 //! [`std::time::Duration`] for spans, [`BitRate`] for throughput. Byte counts are plain `u64` with
 //! `bytes` in the name. [`duration_text`] and [`Size`] read spans and byte counts from text, in the
 //! same form everywhere. [`wireless`] reads the strength of radio signals from the kernel's text.
+//! [`QueueBound`] is a rule that helpers and the simulator share.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
 pub mod duration_text;
 pub mod human;
 mod printable;
+mod queue_bound;
 mod rate;
 mod shell_word;
 mod size;
@@ -17,6 +19,7 @@ mod time;
 pub mod wireless;
 
 pub use printable::{is_printable, printable};
+pub use queue_bound::QueueBound;
 pub use rate::{BitRate, ParseBitRateError};
 pub use shell_word::shell_word;
 pub use size::{ParseSizeError, Size};

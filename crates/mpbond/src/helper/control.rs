@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use mpbond_manager::{MAX_ADDRESSES, REPORT_EVERY};
+use mpbond_net::DeviceId;
 use mpbond_net::control::{
     ControlChannel, HelperState, Message, RefusalCode, RequestId, RoundTrips, VERSION,
 };
@@ -25,6 +26,7 @@ use super::budget::MonthlyBudget;
 use super::offers::Offer;
 use super::promise::{Event, Kind, Promise, Promised};
 use super::proxies::{Names, Turn};
+use super::several::Ends;
 use super::state::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH};
 use crate::admission::Visitor;
 use crate::config::ProxyAddress;
@@ -207,6 +209,13 @@ fn too_many(request: RequestId, reason: String) -> Message {
         code: RefusalCode::TooMany,
         reason,
     }
+}
+
+/// What tells the pipe of a control connection from others of the same primary.
+fn ends(control: &ControlChannel) -> Ends {
+    let tcp = control.tls().tcp()?;
+    let ends = [tcp.local_addr().ok()?, tcp.peer_addr().ok()?];
+    Some(ends.map(|address| address.ip().to_canonical()))
 }
 
 /// Waits until the process ends.
@@ -414,8 +423,8 @@ impl Helper {
             },
             Ok(proxies) => {
                 let tuning = self.hs_tuning(kind, asked.max_segment_bytes);
-                let primary = control.tls().peer_id();
-                self.promise(primary, (request, kind), proxies, tuning, events)
+                let pipe = (control.tls().peer_id(), ends(control));
+                self.promise(pipe, (request, kind), proxies, tuning, events)
             }
         };
         Ok(control.queue(&answer)?)
@@ -477,7 +486,7 @@ impl Helper {
     /// Issues a ticket, and opens the HS-Path while the primary connects with it.
     fn promise(
         &self,
-        primary: mpbond_net::DeviceId,
+        (primary, ends): (DeviceId, Ends),
         (request, kind): (RequestId, Kind),
         proxies: Vec<(SocketAddr, ProxyAddress)>,
         tuning: Tuning,
@@ -520,6 +529,7 @@ impl Helper {
             kind,
             hs,
             control: events.clone(),
+            ends,
             share,
         };
         let ticket = self

@@ -11,6 +11,7 @@ mod offers;
 mod promise;
 mod proxies;
 mod relay;
+mod several;
 mod state;
 mod status;
 

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::several::Ends;
 use crate::config::ProxyAddress;
 use crate::quota::Share;
 
@@ -29,6 +30,7 @@ pub(super) struct Promised {
     pub(super) hs: JoinHandle<Result<TcpStream, TcpError>>,
     /// The control connection that asked.
     pub(super) control: mpsc::UnboundedSender<Event>,
+    pub(super) ends: Ends,
     /// The primary's share of relays, held until the relay ends.
     pub(super) share: Share<DeviceId>,
 }

@@ -1,5 +1,7 @@
 //! Relays: from the ticket to the last byte.
 
+use std::sync::Arc;
+
 use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
 use tracing::{debug, info, warn};
@@ -19,6 +21,7 @@ impl Helper {
             kind,
             hs,
             control,
+            ends,
             share: _share,
         } = promised;
         let hs = match hs.await {
@@ -61,9 +64,11 @@ impl Helper {
             return;
         }
         self.reached.borrow_mut().worked(proxy);
+        let one = self.pipe(primary, ends);
         let options = RelayOptions {
             bound_bytes: self.config().buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
+            is_one_of_several: Arc::clone(&one.is_one_of_several),
             ..RelayOptions::default()
         };
         let relay = match Relay::new(pipe, hs, options) {
@@ -86,6 +91,7 @@ impl Helper {
                 entry,
                 handle: handle.clone(),
                 hs_local,
+                pipe: one,
             },
         );
         if let Some(Line { left_out }) = self.line(primary) {

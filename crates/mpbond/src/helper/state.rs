@@ -25,6 +25,7 @@ use super::budget::MonthlyBudget;
 use super::frames::Frames;
 use super::promise::Promise;
 use super::proxies::Names;
+use super::several::{Ends, Pipe};
 use crate::config::{HOST_NAME, HelperConfig, ProxyAddress, TrustFile};
 use crate::driver::Clock;
 use crate::own_mark::OWN_MARK;
@@ -67,6 +68,7 @@ pub(super) struct Active {
     pub(super) handle: RelayHandle,
     /// The own address that the HS-Path runs from.
     pub(super) hs_local: Option<IpAddr>,
+    pub(super) pipe: Pipe,
 }
 
 /// State that all tasks of a helper share, on one thread.
@@ -243,6 +245,13 @@ impl Helper {
     pub(super) fn is_in_use(&self) -> bool {
         self.tickets.borrow_mut().expire(Instant::now());
         self.relay_quota.is_in_use() || self.measurement_quota.is_in_use()
+    }
+
+    /// The pipe of a new relay of a primary.
+    pub(super) fn pipe(&self, primary: DeviceId, ends: Ends) -> Pipe {
+        let relays = self.relays.borrow();
+        let own = relays.values().filter(|relay| relay.primary == primary);
+        Pipe::new(ends, own.map(|relay| &relay.pipe))
     }
 
     /// The line about a primary's connections that may be written now, if any.

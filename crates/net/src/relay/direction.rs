@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use super::batching::{After, Batching};
 use super::hop::Hop;
 use super::kernel_pipe::KernelPipe;
 use super::ring::Ring;
+use super::sink_queue::SinkQueue;
 use super::stats::Budget;
 use crate::tcp;
 
@@ -60,6 +63,8 @@ pub(super) struct Direction {
     finished: bool,
     /// The last write to the sink was short.
     sink_full: bool,
+    /// Bound of what the sink has in flight or unsent, if it has one.
+    sink_queue: Option<SinkQueue>,
     /// The last turn ended before the source was empty.
     unfinished: bool,
     /// Bytes from the source are dropped.
@@ -110,6 +115,7 @@ impl Direction {
             source_ended: false,
             finished: false,
             sink_full: false,
+            sink_queue: None,
             unfinished: true,
             discards: false,
             source_window_bytes: u64::MAX,
@@ -119,6 +125,12 @@ impl Direction {
             start: Instant::now(),
             tick: Box::pin(tokio::time::sleep(Duration::ZERO)),
         }
+    }
+
+    /// Bounds what the sink, a TCP connection, has in flight or unsent, once that is wanted.
+    pub(super) fn with_short_queue(mut self, wanted: Arc<AtomicBool>) -> Self {
+        self.sink_queue = Some(SinkQueue::new(wanted));
+        self
     }
 
     /// Present interval of looking for bytes; zero when every arrival is an event.
@@ -143,6 +155,7 @@ impl Direction {
             self.ring = Ring::default();
             self.kernel_pipe = None;
             self.sink_full = false;
+            self.sink_queue = None;
             self.unfinished = true;
         }
     }
@@ -171,6 +184,9 @@ impl Direction {
             r.map_err(failed(End::Sink))?;
             self.sink_full = false;
             due = true;
+        }
+        if let Some(queue) = &mut self.sink_queue {
+            due |= queue.poll_again(cx);
         }
         let (mut arrived, mut ticked) = (false, false);
         if !self.source_ended && !self.is_at_bound(sink).map_err(failed(End::Sink))? {
@@ -271,20 +287,35 @@ impl Direction {
     /// Writes buffered bytes to the sink, oldest first.
     fn drain<K: Hop>(&mut self, sink: &K) -> io::Result<u64> {
         let mut written = 0;
-        if self.sink_full {
+        if self.held_bytes() == 0 {
             return Ok(0);
         }
-        while let Some(pipe) = self.kernel_pipe.as_mut().filter(|p| p.bytes() > 0) {
-            match attempt(sink, Interest::WRITABLE, None, || pipe.drain_to(sink))? {
+        let room = match &mut self.sink_queue {
+            Some(queue) if queue.rests() => return Ok(0),
+            Some(queue) => queue.room_bytes(sink)?,
+            None => u64::MAX,
+        };
+        if self.sink_full {
+            self.sink_queue.iter_mut().for_each(SinkQueue::note_full);
+            return Ok(0);
+        }
+        while let Some(pipe) = self.kernel_pipe.as_mut().filter(|p| p.bytes() > 0)
+            && written < room
+        {
+            let most = room - written;
+            match attempt(sink, Interest::WRITABLE, None, || pipe.drain_to(sink, most))? {
                 Some(n) => written += n as u64,
                 None => {
                     self.sink_full = true;
+                    self.sink_queue.iter_mut().for_each(SinkQueue::note_full);
                     return Ok(written);
                 }
             }
         }
-        while !self.ring.front().is_empty() {
+        while !self.ring.front().is_empty() && written < room && self.in_kernel_pipe() == 0 {
             let front = self.ring.front();
+            let most = usize::try_from(room - written).unwrap_or(usize::MAX);
+            let front = front.get(..most).unwrap_or(front);
             let asked = K::IS_TCP.then_some(front.len());
             match attempt(sink, Interest::WRITABLE, asked, || sink.send(front))? {
                 Some(n) => {
@@ -293,9 +324,15 @@ impl Direction {
                 }
                 None => {
                     self.sink_full = true;
+                    self.sink_queue.iter_mut().for_each(SinkQueue::note_full);
                     break;
                 }
             }
+        }
+        if written >= room
+            && let Some(queue) = &mut self.sink_queue
+        {
+            queue.note_at_bound();
         }
         Ok(written)
     }

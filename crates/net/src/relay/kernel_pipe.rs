@@ -72,10 +72,10 @@ impl KernelPipe {
         Ok(n)
     }
 
-    /// Splices bytes out, as many as the sink accepts.
-    pub(super) fn drain_to(&mut self, sink: &impl AsFd) -> io::Result<usize> {
+    /// Splices up to `most` bytes out, as many as the sink accepts.
+    pub(super) fn drain_to(&mut self, sink: &impl AsFd, most: u64) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-        let len = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        let len = usize::try_from(self.bytes.min(most)).unwrap_or(usize::MAX);
         let n = splice(&self.read_end, None, sink, None, len, flags)?;
         self.bytes = self.bytes.saturating_sub(n as u64);
         Ok(n)

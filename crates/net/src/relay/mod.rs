@@ -8,6 +8,11 @@
 //! buffer. Below the bound the incoming side is read eagerly, so that the HS-Path runs ahead of the
 //! pipe and no late window updates wake the helper's radio.
 //!
+//! Of what is held for one of several pipes over TCP to a helper, its socket gets as much as waits
+//! for about 50 ms in front of the link ([`QueueBound`](mpbond_units::QueueBound), ADR 0053): a
+//! longer queue would overflow after a change from another pipe, and the application would wait for
+//! the repair.
+//!
 //! Half-close and reset are forwarded. An idle relay causes no wake-ups; a busy one looks for bytes
 //! at intervals of 1 to 5 ms (ADR 0042).
 //!
@@ -27,6 +32,7 @@ mod direction;
 mod hop;
 mod kernel_pipe;
 mod ring;
+mod sink_queue;
 mod sojourn;
 mod stats;
 
@@ -34,7 +40,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -69,6 +75,9 @@ pub struct RelayOptions {
     pub budget: Option<Arc<Budget>>,
     /// Longest interval at which the relay looks for bytes of a flow; at least 1 ms.
     pub longest_tick: Duration,
+    /// Whether the helper has other pipes to the same primary. The queue of each over TCP is kept
+    /// short then. It may be set while the relay runs.
+    pub is_one_of_several: Arc<AtomicBool>,
 }
 
 impl Default for RelayOptions {
@@ -77,6 +86,7 @@ impl Default for RelayOptions {
             bound_bytes: DEFAULT_BOUND_BYTES,
             budget: None,
             longest_tick: LONGEST_TICK,
+            is_one_of_several: Arc::default(),
         }
     }
 }
@@ -185,6 +195,10 @@ impl Relay {
             Direction::new(options.bound_bytes, P::IS_TCP, options.longest_tick)
         };
         let (mut down, mut up) = (direction(), direction());
+        if P::IS_TCP {
+            let wanted = Arc::clone(&self.options.is_one_of_several);
+            down = down.with_short_queue(wanted);
+        }
         let mut stop = pin!(self.shared.stop.notified());
         let mut pipe_failure = pin!(pipe.failed());
         let mut hs_failure = pin!(Hop::failed(hs));

@@ -1,6 +1,7 @@
 //! Tests of the relay between an HS-Path on loopback and a pipe of each kind.
 
 use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
@@ -535,6 +536,54 @@ async fn median_delay(w: &mut World) -> Duration {
     delays[delays.len() / 2]
 }
 
+/// What waits in the socket of a pipe whose primary reads at most 2 MB/s.
+async fn longest_queue(options: RelayOptions) -> u64 {
+    let mut w = world(options).await;
+    let pump = tokio::spawn(async move {
+        send_pattern(&mut w.proxy, 8 << 20, 100_000).await;
+        w.proxy
+    });
+    let (mut longest, mut read) = (0, 0);
+    while read < 3 << 20 {
+        let mut block = vec![0; 20_000];
+        let n = w.primary.read(&mut block).await.unwrap();
+        assert!(block[..n] == pattern(read, n)[..]);
+        read += n as u64;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        // What was written before a rate was known has left.
+        if read > 2 << 20 {
+            let pipe = w.handle.stats().unwrap().pipe.unwrap();
+            longest = longest.max(pipe.notsent_bytes.unwrap());
+        }
+    }
+    let level = w.handle.stats().unwrap().level_down_bytes;
+    assert!(level > 1 << 20, "{level} bytes wait at the helper");
+    // All else comes, too.
+    let mut rest = vec![0; 100_000];
+    while read < 8 << 20 {
+        let n = w.primary.read(&mut rest).await.unwrap();
+        assert!(n > 0 && rest[..n] == pattern(read, n)[..]);
+        read += n as u64;
+    }
+    assert_eq!(w.primary.read(&mut rest).await.unwrap(), 0);
+    drop(pump.await.unwrap());
+    longest
+}
+
+/// What comes faster waits in the relay, and not in the socket, where a quarter of the bound, 1
+/// MiB, waits for an only pipe.
+#[tokio::test]
+async fn one_of_several_pipes_over_tcp_has_a_short_queue() {
+    let several = RelayOptions::default();
+    several.is_one_of_several.store(true, Relaxed);
+    let (several, only) = tokio::join!(
+        longest_queue(several),
+        longest_queue(RelayOptions::default())
+    );
+    assert!(several < 400_000, "{several} bytes were not sent");
+    assert!(only > 600_000, "{only} bytes were not sent");
+}
+
 #[tokio::test]
 async fn an_idle_relay_makes_no_turns() {
     for kind in KINDS {
@@ -546,20 +595,53 @@ async fn rest(kind: Kind) {
     let mut w = world_over(kind, RelayOptions::default()).await;
     // Enough to start batching, which must then end by itself.
     send_some(&mut w).await;
-    // A busy machine may stretch the last ticks; a relay that never becomes idle fails in any case.
-    let mut rested = false;
-    let mut before = 0;
-    for _ in 0..20 {
-        before = turns();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        rested = turns() == before;
-        if rested {
-            break;
-        }
-    }
-    assert!(rested);
+    let before = rested().await;
     send_some(&mut w).await;
     assert!(turns() > before);
+}
+
+/// Waits until no turn is made. A busy machine may stretch the last ticks; a relay that never
+/// becomes idle fails in any case.
+async fn rested() -> u64 {
+    for _ in 0..50 {
+        let before = turns();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if turns() == before {
+            return before;
+        }
+    }
+    panic!("the relay goes on making turns");
+}
+
+/// The timer of the bound ends when the primary has read nothing for a while.
+#[tokio::test]
+async fn one_of_several_pipes_that_takes_nothing_rests() {
+    let several = RelayOptions::default();
+    several.is_one_of_several.store(true, Relaxed);
+    let mut w = world(several).await;
+    let pump = tokio::spawn(async move {
+        send_pattern(&mut w.proxy, 6 << 20, 100_000).await;
+        w.proxy
+    });
+    let mut got = vec![0; 1 << 20];
+    let mut read = 0;
+    for pieces in [10, 42] {
+        for _ in 0..pieces {
+            let n = got.len().min(120_000).min((6 << 20) - read);
+            w.primary.read_exact(&mut got[..n]).await.unwrap();
+            assert!(got[..n] == pattern(read as u64, n)[..]);
+            read += n;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        rested().await;
+    }
+    while read < 6 << 20 {
+        let n = got.len().min((6 << 20) - read);
+        w.primary.read_exact(&mut got[..n]).await.unwrap();
+        assert!(got[..n] == pattern(read as u64, n)[..]);
+        read += n;
+    }
+    drop(pump.await.unwrap());
 }
 
 async fn send_some(w: &mut World) {

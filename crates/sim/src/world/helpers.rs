@@ -38,7 +38,7 @@ impl World {
                 continue;
             };
             let (pipe_socket, hs_socket) = self.net.helper_sockets(line.first, hs);
-            if relay.handle(pipe_socket, hs_socket) {
+            if relay.handle(self.now, pipe_socket, hs_socket) {
                 moved = true;
                 let taken = relay.backward_taken_bytes();
                 line.reporting.note_downlink(self.now, taken);

@@ -134,7 +134,14 @@ impl World {
     ) {
         let r = &self.scenario.routes[route];
         let bound = self.scenario.relay_bound_bytes;
-        let relay = r.helper.map(|_| relay(bound));
+        let relay = r.helper.map(|helper| {
+            let routes = self.scenario.routes.iter();
+            let pipes = routes.filter(|r| r.helper == Some(helper));
+            match pipes.count() > 1 {
+                true => relay(bound).with_short_queue(),
+                false => relay(bound),
+            }
+        });
         // A device that only forwards is no end of a connection.
         let (links, far) = match relay {
             Some(_) => (&r.links[..1], helper_config(bound)),

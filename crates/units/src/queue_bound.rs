@@ -1,0 +1,222 @@
+//! Bound of the queue that a TCP sender builds in front of its link.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::{BitRate, Timestamp};
+
+/// Maximum time for which bytes wait in front of the link: less than the usual queue of 100 ms,
+/// which then never overflows, and longer than the intervals at which a sender that has reached the
+/// bound looks again.
+const WAIT: Duration = Duration::from_millis(50);
+/// Interval over which a rate is measured.
+const EVERY: Duration = Duration::from_millis(50);
+/// Age from which a rate says nothing about now.
+const STALE: Duration = Duration::from_secs(1);
+/// In flight or unsent while the link is busy: a TLS record.
+const BUSY_BYTES: u64 = 16 << 10;
+/// Minimum of the bound.
+const LEAST_BYTES: u64 = 2 * BUSY_BYTES;
+/// First and longest time without a bound after the rate has fallen.
+const FIRST_PAUSE: Duration = Duration::from_secs(4);
+const LAST_PAUSE: Duration = Duration::from_secs(64);
+
+/// Bound of the bytes that a TCP sender has in flight or unsent: its highest rate of the last
+/// second, times twice the minimum round-trip time (one round trip in flight, one for a rate that
+/// grows) and 50 ms. The rate is that of bytes that arrive: the kernel's delivery rate is not
+/// lowered while a sender keeps within a bound, since it counts as limited by its application.
+///
+/// There is no bound while the rate is not known: if the link has just become busy, or takes all
+/// that comes. Nor is there one for 4 s, doubled up to 64 s, after the rate has stayed below two
+/// thirds of what it was for a second: if others in the same queue have no such bound, this sender
+/// would get ever less.
+///
+/// Call [`QueueBound::look`] when [`QueueBound::is_due`] holds.
+#[derive(Debug, Clone)]
+pub struct QueueBound {
+    looked: Option<Timestamp>,
+    /// Bytes that had arrived by the last look, if the link was busy.
+    arrived: Option<u64>,
+    rates: VecDeque<(Timestamp, BitRate)>,
+    /// Highest rate since the link became busy, or since the last pause.
+    best: BitRate,
+    round_trips: Duration,
+    /// End of the last time without a bound.
+    paused_until: Timestamp,
+    next_pause: Duration,
+}
+
+impl Default for QueueBound {
+    fn default() -> Self {
+        Self {
+            looked: None,
+            arrived: None,
+            rates: VecDeque::new(),
+            best: BitRate::ZERO,
+            round_trips: Duration::ZERO,
+            paused_until: Timestamp::ZERO,
+            next_pause: FIRST_PAUSE,
+        }
+    }
+}
+
+impl QueueBound {
+    /// Whether a look is due: each 50 ms.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        self.looked.is_none_or(|looked| now.since(looked) >= EVERY)
+    }
+
+    /// Takes in the state of the sender: bytes that have arrived so far, also selectively
+    /// acknowledged ones; bytes in flight or unsent; and the minimum round-trip time.
+    pub fn look(&mut self, now: Timestamp, arrived: u64, queued: u64, min_rtt: Option<Duration>) {
+        let looked = self.looked.replace(now).unwrap_or(now);
+        let before = self.arrived.take();
+        self.round_trips = min_rtt.unwrap_or_default() * 2;
+        if now < self.paused_until {
+            return;
+        }
+        self.rates.retain(|(at, _)| now.since(*at) < STALE);
+        if self.rates.is_empty() {
+            self.best = BitRate::ZERO;
+        }
+        if queued < BUSY_BYTES {
+            return;
+        }
+        self.arrived = Some(arrived);
+        let time = now.since(looked);
+        // After a longer time the link may have been idle in between.
+        if let Some(before) = before.filter(|_| time <= 2 * EVERY) {
+            let rate = BitRate::over(arrived.saturating_sub(before), time);
+            self.rates.push_back((now, rate));
+            self.best = self.best.max(rate);
+            let highest = self.highest().unwrap_or_default();
+            if highest.bps() < self.best.bps() / 3 * 2 {
+                self.pause(now);
+            }
+        }
+    }
+
+    fn pause(&mut self, now: Timestamp) {
+        if now.since(self.paused_until) >= LAST_PAUSE {
+            self.next_pause = FIRST_PAUSE;
+        }
+        self.paused_until = now + self.next_pause;
+        self.next_pause = (self.next_pause * 2).min(LAST_PAUSE);
+        self.rates.clear();
+        self.arrived = None;
+    }
+
+    fn highest(&self) -> Option<BitRate> {
+        self.rates.iter().map(|(_, rate)| *rate).max()
+    }
+
+    /// The bound in bytes, if there is one.
+    pub fn bytes(&self) -> Option<u64> {
+        let bytes = self.highest()?.bytes_in(self.round_trips + WAIT);
+        Some(bytes.max(LEAST_BYTES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIN_RTT: Duration = Duration::from_millis(2);
+    const NONE: Duration = Duration::ZERO;
+    const MUCH: u64 = 1 << 20;
+
+    /// A sender whose application gives it as much as the bound allows, and no more than `window`.
+    #[derive(Default)]
+    struct Sender {
+        bound: QueueBound,
+        now: Timestamp,
+        acked: u64,
+    }
+
+    impl Sender {
+        /// So many steps of 50 ms over a link of `mbps`, in front of which others have a queue;
+        /// returns the bytes delivered.
+        fn run(&mut self, mbps: f64, window: u64, others: Duration, steps: u32) -> u64 {
+            let before = self.acked;
+            for _ in 0..steps {
+                assert!(self.bound.is_due(self.now));
+                let queued = self.bound.bytes().map_or(window, |bytes| bytes.min(window));
+                self.bound.look(self.now, self.acked, queued, Some(MIN_RTT));
+                assert!(!self.bound.is_due(self.now));
+                self.now += EVERY;
+                // A window for each round trip, as far as the link allows.
+                let round_trips = EVERY.as_secs_f64() / (MIN_RTT + others).as_secs_f64();
+                let most = BitRate::from_mbps(mbps).bytes_in(EVERY);
+                self.acked += ((queued as f64 * round_trips) as u64).min(most);
+            }
+            self.acked - before
+        }
+    }
+
+    #[test]
+    fn a_busy_link_has_50_ms_and_two_round_trips() {
+        let mut sender = Sender::default();
+        assert_eq!(sender.bound.bytes(), None);
+        assert_eq!(sender.run(8.0, MUCH, NONE, 20), 1_000_000);
+        assert_eq!(sender.bound.bytes(), Some(54_000));
+        // A faster link is seen.
+        sender.run(80.0, MUCH, NONE, 4);
+        assert_eq!(sender.bound.bytes(), Some(540_000));
+    }
+
+    #[test]
+    fn a_slow_link_has_two_records() {
+        let mut sender = Sender::default();
+        sender.run(1.0, MUCH, NONE, 20);
+        assert_eq!(sender.bound.bytes(), Some(32 << 10));
+    }
+
+    #[test]
+    fn a_link_that_takes_what_comes_has_none() {
+        let mut sender = Sender::default();
+        sender.run(8.0, 10_000, NONE, 20);
+        assert_eq!(sender.bound.bytes(), None);
+        sender.run(8.0, MUCH, NONE, 20);
+        // What is known lasts for a second.
+        sender.run(8.0, 10_000, NONE, 18);
+        assert_eq!(sender.bound.bytes(), Some(54_000));
+        sender.run(8.0, 10_000, NONE, 4);
+        assert_eq!(sender.bound.bytes(), None);
+    }
+
+    #[test]
+    fn a_link_whose_rate_falls_has_none_for_a_while() {
+        let mut sender = Sender::default();
+        sender.run(20.0, MUCH, NONE, 20);
+        sender.run(5.0, MUCH, NONE, 18);
+        assert_eq!(sender.bound.bytes(), Some(135_000));
+        sender.run(5.0, MUCH, NONE, 4);
+        assert_eq!(sender.bound.bytes(), None);
+        sender.run(5.0, MUCH, NONE, 74);
+        assert_eq!(sender.bound.bytes(), None);
+        sender.run(5.0, MUCH, NONE, 8);
+        assert_eq!(sender.bound.bytes(), Some(33_750));
+    }
+
+    #[test]
+    fn a_pause_of_the_application_is_no_rate() {
+        let mut sender = Sender::default();
+        sender.run(8.0, MUCH, NONE, 20);
+        sender.now += Duration::from_secs(10);
+        sender.run(8.0, MUCH, NONE, 1);
+        assert_eq!(sender.bound.bytes(), None);
+        sender.run(8.0, MUCH, NONE, 1);
+        assert_eq!(sender.bound.bytes(), Some(54_000));
+    }
+
+    /// 100 ms of others stand in front of the link, whatever this sender does.
+    #[test]
+    fn it_does_not_yield_to_the_queue_of_others() {
+        let mut sender = Sender::default();
+        let others = Duration::from_millis(100);
+        let steps = 20 * 120;
+        let carried = sender.run(20.0, MUCH, others, steps);
+        let most = BitRate::from_mbps(20.0).bytes_in(EVERY * steps);
+        assert!(carried as f64 > 0.97 * most as f64, "{carried} of {most}");
+    }
+}
