@@ -1,7 +1,9 @@
 //! Targets for input of applications: SOCKS5, HTTP, DNS.
 
+use std::time::Instant;
+
 use bytes::BytesMut;
-use mpbond_intercept::dns::{BadQuery, Query, Rcode};
+use mpbond_intercept::dns::{BadQuery, KnownNames, Query, Rcode};
 use mpbond_intercept::http::{self, Framing, Request};
 use mpbond_intercept::socks5::{Failure, Handshake, MAX_MESSAGE_BYTES, Step};
 use mpbond_intercept::{Credentials, Destination};
@@ -130,6 +132,8 @@ pub fn dns(octets: &[u8]) {
             );
             assert!(q.over_udp(response).len() <= response.len().max(512));
             assert_eq!(q.over_tcp(response).len(), response.len());
+            let known = KnownNames::default();
+            known.note(Instant::now(), &q, response);
         }
         Err(BadQuery::Answer(answer)) => assert_eq!(answer.get(..2), query.get(..2)),
         Err(BadQuery::Ignore) => {}

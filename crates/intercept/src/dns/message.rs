@@ -6,13 +6,13 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 
 /// Header of every message, in bytes (RFC 1035, section 4.1.1).
-const HEADER_BYTES: usize = 12;
+pub(super) const HEADER_BYTES: usize = 12;
 
 /// Type and class behind the name of a question, in bytes (RFC 1035, section 4.1.2).
 const TYPE_AND_CLASS_BYTES: usize = 4;
 
 /// Maximum length of a name in bytes, with its length octets (RFC 1035, section 2.3.4).
-const MAX_NAME_BYTES: usize = 255;
+pub(super) const MAX_NAME_BYTES: usize = 255;
 
 /// Maximum length of a query. A name has 255 octets; options, such as padding to a multiple of 128
 /// octets (RFC 8467, section 4.1), add some.
@@ -68,6 +68,17 @@ impl From<IpAddr> for Family {
         match address.to_canonical() {
             IpAddr::V4(_) => Self::V4,
             IpAddr::V6(_) => Self::V6,
+        }
+    }
+}
+
+impl Family {
+    /// The family of the addresses in records of this type, if they have any.
+    pub(super) const fn of_type(kind: u16) -> Option<Self> {
+        match kind {
+            TYPE_A => Some(Self::V4),
+            TYPE_AAAA => Some(Self::V6),
+            _ => None,
         }
     }
 }
@@ -131,7 +142,7 @@ impl Query {
         id(&self.message).unwrap_or_default()
     }
 
-    fn question(&self) -> &[u8] {
+    pub(super) fn question(&self) -> &[u8] {
         self.message.get(self.question.clone()).unwrap_or_default()
     }
 
@@ -156,11 +167,7 @@ impl Query {
     /// The family of the addresses that are asked for, if it is a question for addresses.
     pub(super) fn family(&self) -> Option<Family> {
         let (_, &[type1, type0, _, _]) = self.question().split_last_chunk()?;
-        match u16::from_be_bytes([type1, type0]) {
-            TYPE_A => Some(Family::V4),
-            TYPE_AAAA => Some(Family::V6),
-            _ => None,
-        }
+        Family::of_type(u16::from_be_bytes([type1, type0]))
     }
 
     /// Whether a message is a response to the same question, regardless of its id. Resolvers may

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, warn};
 
+use super::known_names::KnownNames;
 use super::local_names::LocalNames;
 use super::message::{BadQuery, Query, Rcode};
 use super::reached_families::ReachedFamilies;
@@ -53,6 +54,8 @@ pub struct DnsConfig {
     pub local: Option<LocalNames>,
     /// ReachedFamilies of addresses that names have.
     pub families: Arc<ReachedFamilies>,
+    /// Names whose addresses it has answered.
+    pub known: Arc<KnownNames>,
 }
 
 impl Default for DnsConfig {
@@ -64,6 +67,7 @@ impl Default for DnsConfig {
             timeout: Duration::from_secs(4),
             local: None,
             families: Arc::default(),
+            known: Arc::default(),
         }
     }
 }
@@ -151,6 +155,7 @@ impl DnsStub {
             timeout: self.config.timeout,
             room: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             families: self.config.families,
+            known: self.config.known,
         };
         tasks.spawn(upstream.run());
         for DnsSockets { udp, tcp } in self.sockets {
@@ -192,6 +197,7 @@ struct Forwarder {
     timeout: Duration,
     room: Arc<Semaphore>,
     families: Arc<ReachedFamilies>,
+    known: Arc<KnownNames>,
 }
 
 /// Local names, with the look-ups of their [`Upstream`].
@@ -202,10 +208,17 @@ struct Local {
 }
 
 impl Forwarder {
+    /// The response for a client, whose addresses are noted.
+    async fn ask(&self, query: &Arc<Query>) -> Option<Bytes> {
+        let response = self.response(query).await?;
+        self.known.note(Instant::now().into_std(), query, &response);
+        Some(response)
+    }
+
     /// A resolver's response, or none of its records; `None` when there is none in time.
     ///
     /// Where the local resolver does not answer, or refuses, the others are asked for a local name.
-    async fn ask(&self, query: &Arc<Query>) -> Option<Bytes> {
+    async fn response(&self, query: &Arc<Query>) -> Option<Bytes> {
         let until = Instant::now() + self.timeout;
         if let Some(local) = &self.local
             && local.names.has(&query.name())
@@ -420,6 +433,7 @@ mod tests {
                 timeout: DnsConfig::default().timeout,
                 room: Arc::new(Semaphore::new(1)),
                 families: Arc::default(),
+                known: Arc::default(),
             };
             let start = Instant::now();
             let response = forwarder.ask(&Arc::new(local_query())).await;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mpbond_intercept::{Destination, Via};
 use mpbond_net::sock_diag::SocketOwner;
@@ -98,6 +99,13 @@ pub fn stated(server_name: Option<&str>) -> Fact<Vec<DomainName>> {
         Some(name) => Fact::guessed(vec![name], "the ClientHello"),
         None => Fact::unknown("the client sent no ClientHello with a name"),
     }
+}
+
+/// Names of the destination, by answers of the DNS stub. Servers share addresses, and any client
+/// may have asked.
+pub fn looked_up(names: &[Arc<str>]) -> Option<Fact<Vec<DomainName>>> {
+    let names: Vec<DomainName> = names.iter().filter_map(|n| DomainName::new(n)).collect();
+    (!names.is_empty()).then(|| Fact::guessed(names, "answers of the DNS stub"))
 }
 
 /// Claim of a class, and of nothing else.

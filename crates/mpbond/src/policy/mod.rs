@@ -8,5 +8,5 @@ mod in_force;
 pub use crate::power::Reading;
 pub use cgroups::Cgroups;
 pub use device::device;
-pub use facts::{Client, Program, flow, program, stated};
+pub use facts::{Client, Program, flow, looked_up, program, stated};
 pub use in_force::InForce;

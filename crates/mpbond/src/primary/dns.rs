@@ -60,6 +60,7 @@ pub(super) fn start(
 ) {
     let mut config = DnsConfig {
         families: Arc::clone(&primary.families.carried),
+        known: Arc::clone(&primary.known_names),
         ..DnsConfig::default()
     };
     let used = match resolvers {

@@ -1,9 +1,10 @@
 //! Rules of the policy, applied to a new connection.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use mpbond_intercept::{Intercepted, Via};
-use mpbond_policy::Verdict;
+use mpbond_policy::{Flow, Verdict};
 use tracing::{debug, info};
 
 use super::claims::claimed;
@@ -12,7 +13,18 @@ use super::reach::Reach;
 use super::ruling::{Handling, Ruling};
 use super::server_name::server_name;
 use super::state::Primary;
-use crate::policy::{Client, InForce, Reading, flow, stated};
+use crate::policy::{Client, InForce, Reading, flow, looked_up, stated};
+
+impl Primary {
+    /// Gives a flow that has an address and no name those for which the DNS stub has answered with
+    /// this address.
+    pub(super) fn guess_name(&self, flow: &mut Flow) {
+        if let (None, Some((address, _))) = (flow.domain.get(), flow.ip.get()) {
+            let names = self.known_names.of(Instant::now(), *address);
+            flow.domain = looked_up(&names).unwrap_or_else(|| flow.domain.clone());
+        }
+    }
+}
 
 impl Ruling {
     /// Whether it was made by the policy that is in force now.
@@ -87,13 +99,15 @@ async fn apply_one(
         false => Reading::default(),
     });
     let mut decision = policy.decide(&flow, &device);
-    if connection.via() == Via::Transparent
-        && decision.undecided.is_some()
+    if decision.undecided.is_some()
         && let Some(within) = policy.wait_for_name(&flow, &device)
     {
-        // The client is connected already, and need not wait for an answer.
-        let name = server_name(connection.socket(), within).await;
-        flow.domain = stated(name.as_deref());
+        if connection.via() == Via::Transparent {
+            // The client is connected already, and need not wait for an answer.
+            let name = server_name(connection.socket(), within).await;
+            flow.domain = stated(name.as_deref());
+        }
+        primary.guess_name(&mut flow);
         decision = policy.decide(&flow, &device);
     }
     if owner.is_none()

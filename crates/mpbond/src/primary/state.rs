@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use mpbond_intercept::dns::KnownNames;
 use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, Manager, SubflowFacts, WithoutProxy,
 };
@@ -116,6 +117,8 @@ pub(super) struct Primary {
     pub(super) power: Power,
     /// Control groups of programs.
     pub(super) cgroups: Cgroups,
+    /// Names for which the DNS stub has answered with an address.
+    pub(super) known_names: Arc<KnownNames>,
     /// Clients that are being told that there is no room for them.
     pub(super) refusals: Quota<()>,
     /// The session takes more streams: for clients that wait.
@@ -180,6 +183,7 @@ impl Primary {
             limits,
             power: Power::of_this_device(),
             cgroups: Cgroups::mounted(),
+            known_names: Arc::default(),
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),

@@ -21,7 +21,7 @@ use crate::policy_reload::apply;
 const PRIMARY: &str = "10.9.0.2";
 
 /// A server that sends each client the address from which it came.
-fn mirror(port: u16) -> SocketAddr {
+pub fn mirror(port: u16) -> SocketAddr {
     let listener = TcpListener::bind((V4, port)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -38,7 +38,7 @@ fn mirror(port: u16) -> SocketAddr {
 }
 
 /// The first message of a TLS client to a server of this name.
-fn client_hello(name: &str) -> Vec<u8> {
+pub fn client_hello(name: &str) -> Vec<u8> {
     let config = ClientConfig::builder()
         .with_root_certificates(RootCertStore::empty())
         .with_no_client_auth();
@@ -47,6 +47,30 @@ fn client_hello(name: &str) -> Vec<u8> {
     let mut octets = Vec::new();
     client.write_tls(&mut octets).unwrap();
     octets
+}
+
+/// A primary with an empty policy that intercepts connections to this host's public address.
+pub fn intercepting(more: &str) -> Apart {
+    let lines = format!("policy = \"policy.toml\"\n[transparent]\nmode = \"redirect\"\n{more}");
+    let apart = Apart::with(&lines, "");
+    sh(&format!("ip addr add {V4}/32 dev lo"));
+    apart.there(&["route add default via 10.9.0.1"]);
+    let bond = &apart.bond;
+    let path = bond.file("proxy.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, text.replace("127.0.0.0/8", "11.0.0.0/8")).unwrap();
+    fs::write(bond.file("policy.toml"), "").unwrap();
+    apart
+}
+
+/// The address that a mirror sees of a client beside the primary, which says this.
+pub fn answer(apart: &Apart, to: SocketAddr, said: &[u8]) -> io::Result<String> {
+    let mut stream = connect_from(apart.pid(), to)?;
+    stream.set_read_timeout(Some(WITHIN))?;
+    stream.write_all(said)?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 #[test]
@@ -62,28 +86,13 @@ fn role() {
     if !is_called_for() {
         return;
     }
-    let lines = "policy = \"policy.toml\"\n[transparent]\nmode = \"redirect\"\n";
-    let apart = Apart::with(lines, "");
-    sh(&format!("ip addr add {V4}/32 dev lo"));
-    apart.there(&["route add default via 10.9.0.1"]);
+    let apart = intercepting("");
     let bond = &apart.bond;
-    let path = bond.file("proxy.toml");
-    let text = fs::read_to_string(&path).unwrap();
-    fs::write(path, text.replace("127.0.0.0/8", "11.0.0.0/8")).unwrap();
-    fs::write(bond.file("policy.toml"), "").unwrap();
     let _proxy = bond.start("proxy");
     let primary = apart.start_primary();
     bond.joined(1);
     let (web, other) = (mirror(80), mirror(81));
-    // The address that the origin sees.
-    let answer = |to: SocketAddr, said: &[u8]| -> io::Result<String> {
-        let mut stream = connect_from(apart.pid(), to)?;
-        stream.set_read_timeout(Some(WITHIN))?;
-        stream.write_all(said)?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        Ok(text)
-    };
+    let answer = |to, said: &[u8]| answer(&apart, to, said);
     let seen = |to| answer(to, b"");
     let through_proxy = V4.to_string();
     assert_eq!(seen(web).unwrap(), through_proxy);

@@ -121,14 +121,16 @@ impl Resources {
             None => None,
         };
         let ends = open.identity.ends();
-        flow(&Client {
+        let mut facts = flow(&Client {
             via: ends.via,
             address: ends.client.ip(),
             destination: to,
             owner,
             cgroup,
             claim: owner.and_then(by_dscp),
-        })
+        });
+        self.primary.guess_name(&mut facts);
+        facts
     }
 }
 

@@ -105,7 +105,8 @@ impl Resources {
         head: &HeaderMap,
         question: &str,
     ) -> Result<Response<Answer>, Failure> {
-        let flow = Flow::try_from(value_of::<Question>(question)?)?;
+        let mut flow = Flow::try_from(value_of::<Question>(question)?)?;
+        self.primary.guess_name(&mut flow);
         let device = self.primary.device(self.primary.power.read().await);
         let as_text = head
             .get(ACCEPT)
