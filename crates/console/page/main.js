@@ -1,5 +1,6 @@
 // The page: takes the lines of the stream, and has the views show them.
 
+import * as bundle from './bundle.js';
 import { Chart } from './chart.js';
 import * as controls from './controls.js';
 import { given, read, token } from './stream.js';
@@ -18,6 +19,7 @@ function take(line) {
     state.events = line.events;
     state.owner = line.owner;
     controls.start(secret, line.may_change, show);
+    bundle.start(secret, line.has_bundle);
     return;
   }
   state.events = state.events.concat(line.events).slice(-MAX_EVENTS);

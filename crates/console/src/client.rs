@@ -1,6 +1,6 @@
 //! Client of a daemon's status socket, and of a primary's API beside it.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use mpbond_command::Failure;
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
@@ -128,6 +131,23 @@ impl Client {
         request(&self.socket).map_err(|e| reason(&self.socket, &e))
     }
 
+    /// Asks for the status with all fields, but without the connections of applications, of which
+    /// their number is told.
+    ///
+    /// # Errors
+    /// Nothing answers, in one line.
+    pub fn ask_whole(&self) -> Result<Value, String> {
+        let whole = request_as(&self.socket, |answer| {
+            serde_json::from_reader::<_, Whole>(BufReader::new(answer))
+        });
+        let mut whole = whole.map_err(|e| reason(&self.socket, &e))?;
+        let transfers = json!(whole.transfers.len());
+        whole
+            .rest
+            .insert("transfers_left_out".to_owned(), transfers);
+        Ok(Value::Object(whole.rest))
+    }
+
     /// The socket.
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -215,13 +235,28 @@ fn answered(mut text: Vec<u8>) -> Option<(u16, Vec<u8>)> {
     (200..600).contains(&code).then_some((code, body))
 }
 
+/// A status, with all fields but the connections of applications.
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(default)]
+    transfers: Vec<IgnoredAny>,
+    #[serde(flatten)]
+    rest: serde_json::Map<String, Value>,
+}
+
 fn request(socket: &Path) -> io::Result<Status> {
+    request_as(socket, |answer| Status::read(answer))
+}
+
+fn request_as<T>(
+    socket: &Path,
+    read: impl FnOnce(&mut Answer) -> serde_json::Result<T>,
+) -> io::Result<T> {
     let stream = UnixStream::connect(socket)?;
     // An empty request: the status.
     stream.shutdown(Shutdown::Write)?;
     let mut answer = Answer::of(stream);
-    let status = Status::read(&mut answer);
-    status.map_err(|e| {
+    read(&mut answer).map_err(|e| {
         // Its own text quotes what the daemon has sent.
         let place = format!("line {}, column {}", e.line(), e.column());
         let e = io::Error::from(e);

@@ -11,7 +11,7 @@ type File = (&'static str, &'static str, &'static str);
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const FILES: [File; 12] = [
+const FILES: [File; 13] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -42,6 +42,7 @@ const FILES: [File; 12] = [
         include_str!("../../page/elements.js"),
     ),
     ("/usage.js", SCRIPT, include_str!("../../page/usage.js")),
+    ("/bundle.js", SCRIPT, include_str!("../../page/bundle.js")),
     ("/why.js", SCRIPT, include_str!("../../page/why.js")),
     ("/text.js", SCRIPT, include_str!("../../page/text.js")),
 ];

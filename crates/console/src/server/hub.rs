@@ -44,6 +44,8 @@ enum Line<'a> {
         owner: Option<&'a str>,
         /// This user may change links, and pair.
         may_change: bool,
+        /// Diagnostic bundles are made.
+        has_bundle: bool,
     },
     /// An answer of the daemon.
     Frame {
@@ -111,6 +113,11 @@ impl Hub {
         self.read_only
     }
 
+    /// The last events, and the present time of their clock.
+    pub(super) fn events(&self) -> (f64, Vec<Event>) {
+        (self.now(), self.state().model.events())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,6 +140,7 @@ impl Hub {
             events: state.model.events(),
             owner: self.owner.as_deref(),
             may_change: !self.read_only && self.client.may_change(),
+            has_bundle: !self.read_only,
         };
         let mut lines = vec![history.bytes()];
         let is_new = |frame: &&Frame| self.now() - frame.t < NEW_S;

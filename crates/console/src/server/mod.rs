@@ -1,6 +1,7 @@
 //! The HTTP server of the page, on loopback addresses only.
 
 mod answers;
+mod bundle;
 mod changes;
 mod files;
 mod guard;
@@ -26,6 +27,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use answers::{Body, plain, unauthorized, with_type};
+use bundle::Bundles;
 use lines::Lines;
 use patience::Patience;
 
@@ -46,6 +48,9 @@ const ATTEMPTS: usize = 16;
 
 /// Path of the stream of data.
 const STREAM: &str = "/stream";
+
+/// Path of diagnostic bundles.
+const BUNDLE: &str = "/diagnostics";
 
 /// Sockets of the server: one for IPv4, and one for IPv6 where this machine has it.
 #[derive(Debug)]
@@ -97,6 +102,7 @@ impl Sockets {
             port: self.port,
             hub,
             token,
+            bundles: Bundles::new(),
         });
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut accepting = tokio::task::JoinSet::new();
@@ -134,6 +140,7 @@ struct Site {
     port: u16,
     hub: Arc<Hub>,
     token: Token,
+    bundles: Bundles,
 }
 
 impl Site {
@@ -170,6 +177,10 @@ impl Site {
                 changes::pass(&self.hub, &head.method, &head.uri, body).await
             }
             Ok(()) if is_change => unauthorized(),
+            Ok(()) if passes_on && path == BUNDLE => match self.token.is_in(request.headers()) {
+                true => self.bundles.make(&self.hub).await,
+                false => unauthorized(),
+            },
             Ok(()) => self.content(&request),
         };
         files::add_headers(answer.headers_mut(), methods.unwrap_or("GET"));

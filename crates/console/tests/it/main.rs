@@ -2,7 +2,9 @@
 //! with the real daemons.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
+mod bundle;
 mod console;
+mod cost;
 mod daemon;
 mod page;
 mod pictures;

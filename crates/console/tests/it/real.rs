@@ -1,7 +1,9 @@
 //! The real daemons on loopback: what `top` and the page's stream say of a download over two paths.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +22,11 @@ use crate::console::{CONSOLE, Console};
 use crate::page::open_in;
 
 /// Something that a mode has an effect on, and none on the tests: the links are of one cost.
-const POLICY: &str = "[[link]]\nname = \"wifi\"\ncost = 1\n[[link]]\nname = \"phone\"\ncost = 1\n";
+pub const POLICY: &str =
+    "[[link]]\nname = \"wifi\"\ncost = 1\n[[link]]\nname = \"phone\"\ncost = 1\n";
+
+/// Password of the HTTP front.
+pub const PASSWORD: &str = "open-sesame-4711";
 
 struct Only(DeviceId);
 
@@ -50,7 +56,7 @@ fn origin() -> SocketAddr {
 
 /// Starts a primary with an own path and a helper, and their proxy, with sockets in `folder`. They
 /// end with the test's process. Returns the address of the SOCKS server.
-fn start(folder: &Path) -> SocketAddr {
+pub fn start(folder: &Path) -> SocketAddr {
     let id = |name: &str| {
         let file = folder.join(format!("{name}.pem"));
         Identity::load_or_create(file).unwrap().id()
@@ -80,8 +86,13 @@ fn start(folder: &Path) -> SocketAddr {
     let text = format!(
         "policy = \"policy.toml\"\n[proxy]\naddress = \"{at_proxy}\"\nid = \"{proxy}\"\n[[path]]\nname = \"wifi\"\n\
          [[helper]]\nname = \"phone\"\naddress = \"{at_helper}\"\nid = \"{helper}\"\n\
-         [socks5]\nlisten = \"{socks5}\"\n"
+         [socks5]\nlisten = \"{socks5}\"\n\
+         [http]\nlisten = \"{http}\"\ncredentials = \"http.password\"\n",
+        http = free_address()
     );
+    let password = folder.join("http.password");
+    std::fs::write(&password, format!("anna:{PASSWORD}\n")).unwrap();
+    std::fs::set_permissions(password, Permissions::from_mode(0o600)).unwrap();
     std::fs::write(folder.join("policy.toml"), POLICY).unwrap();
     let config = PrimaryConfig::load(&write("primary", text)).unwrap();
     thread::spawn(move || mpbond::primary::run(config).unwrap());
@@ -94,7 +105,7 @@ fn top(socket: &Path) -> Option<Value> {
 }
 
 /// A download through the primary that goes on.
-fn download(socks5: SocketAddr, from: SocketAddr) {
+pub fn download(socks5: SocketAddr, from: SocketAddr) {
     let mut stream = TcpStream::connect(socks5).unwrap();
     let port = from.port().to_be_bytes();
     stream.write_all(&[5, 1, 0]).unwrap();
@@ -106,7 +117,7 @@ fn download(socks5: SocketAddr, from: SocketAddr) {
 }
 
 /// The first result of `top` for which `wanted` holds.
-fn until(socket: &Path, wanted: impl Fn(&Value) -> bool) -> Value {
+pub fn until(socket: &Path, wanted: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let frame = top(socket);
