@@ -16,6 +16,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+use crate::heap;
 use crate::reload::Answer;
 use crate::rights::Rights;
 use crate::socket_file;
@@ -33,6 +34,10 @@ const MODE: u32 = 0o666;
 
 /// Maximum size of an answer.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
+
+/// Size of an answer after which free memory goes back to the system, which takes some 0.2 ms: the
+/// lists and texts of thousands of streams would stay in the heap.
+const TRIM_BYTES: usize = 256 << 10;
 
 /// Maximum number of clients whose requests are being read or whose answers are being written; more
 /// are turned away, unless they are trusted.
@@ -238,6 +243,11 @@ async fn answer(mut asker: UnixStream, text: Vec<u8>) -> Option<(UnixStream, Str
     };
     if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
         debug!(error = %e, "a status client went away");
+    }
+    let length = text.len();
+    drop(text);
+    if length >= TRIM_BYTES {
+        heap::trim();
     }
     None
 }

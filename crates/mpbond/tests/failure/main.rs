@@ -88,3 +88,4 @@ mod upgrade_refused;
 mod upgrade_stop;
 mod upgrade_transparent;
 mod visitor;
+mod watched;

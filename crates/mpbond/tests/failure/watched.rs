@@ -1,0 +1,62 @@
+//! What watching costs a primary with thousands of open connections: with a page of `mpbond
+//! console` open, its status is asked for once a second.
+
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::daemons::{Bond, Daemon, Ways, origin};
+
+/// Open connections: of the most that one program may have at a primary.
+const STREAMS: usize = 3_000;
+
+/// Time of each part.
+const WATCHED: Duration = Duration::from_secs(20);
+
+/// Maximum of the memory that watching costs.
+const MAX_MORE_KB: u64 = 1 << 10;
+
+fn resident_kb(daemon: &Daemon) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let number = line.unwrap().split_whitespace().next();
+    number.unwrap().parse().unwrap()
+}
+
+#[test]
+#[ignore = "a measurement: 70 s"]
+fn a_status_a_second_with_3000_connections_costs_a_mebibyte_at_most() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    let _proxy = bond.start("proxy");
+    let primary = bond.start("primary");
+    bond.joined(1);
+    // What the first question of all allocates is no part of it.
+    let few = |what: &str, every: Duration| {
+        let (before, began) = (primary.wakeups(), Instant::now());
+        while began.elapsed() < WATCHED {
+            sleep(every);
+            if every < WATCHED {
+                bond.status("primary").unwrap();
+            }
+        }
+        let rate = (primary.wakeups() - before) as f64 / began.elapsed().as_secs_f64();
+        let resident = resident_kb(&primary);
+        println!("figure: {what}: {resident} kB, {rate:.2} wake-ups a second");
+        resident
+    };
+    few("nothing open", WATCHED);
+    let open: Vec<_> = (0..STREAMS)
+        .map(|_| bond.connect(origin).unwrap())
+        .collect();
+    sleep(Duration::from_secs(8));
+    let alone = few("open connections", WATCHED);
+    let watched = few("open connections, watched", Duration::from_secs(1));
+    few("open connections, after that", WATCHED);
+    assert_eq!(open.len(), STREAMS);
+    assert!(watched <= alone + MAX_MORE_KB, "{watched} kB after {alone}");
+}
