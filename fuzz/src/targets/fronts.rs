@@ -133,7 +133,7 @@ pub fn dns(octets: &[u8]) {
             assert!(q.over_udp(response).len() <= response.len().max(512));
             assert_eq!(q.over_tcp(response).len(), response.len());
             let known = KnownNames::default();
-            known.note(Instant::now(), &q, response);
+            known.note(Instant::now(), None, &q, response);
         }
         Err(BadQuery::Answer(answer)) => assert_eq!(answer.get(..2), query.get(..2)),
         Err(BadQuery::Ignore) => {}

@@ -22,7 +22,7 @@ mod reached_families;
 mod stub;
 mod upstream;
 
-pub use known_names::KnownNames;
+pub use known_names::{KnownNames, Paused};
 pub use local_names::LocalNames;
 pub use message::{BadQuery, Family, MAX_QUERY_BYTES, Query, Rcode};
 pub use reached_families::ReachedFamilies;

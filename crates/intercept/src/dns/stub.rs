@@ -1,7 +1,7 @@
 //! The listening side of the DNS stub.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ pub struct DnsConfig {
     pub families: Arc<ReachedFamilies>,
     /// Names whose addresses it has answered.
     pub known: Arc<KnownNames>,
+    /// Whether a client's address is one of this host.
+    pub is_here: fn(IpAddr) -> bool,
 }
 
 impl Default for DnsConfig {
@@ -68,6 +70,7 @@ impl Default for DnsConfig {
             local: None,
             families: Arc::default(),
             known: Arc::default(),
+            is_here: |client| client.is_loopback(),
         }
     }
 }
@@ -156,6 +159,7 @@ impl DnsStub {
             room: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             families: self.config.families,
             known: self.config.known,
+            is_here: self.config.is_here,
         };
         tasks.spawn(upstream.run());
         for DnsSockets { udp, tcp } in self.sockets {
@@ -198,6 +202,7 @@ struct Forwarder {
     room: Arc<Semaphore>,
     families: Arc<ReachedFamilies>,
     known: Arc<KnownNames>,
+    is_here: fn(IpAddr) -> bool,
 }
 
 /// Local names, with the look-ups of their [`Upstream`].
@@ -208,25 +213,33 @@ struct Local {
 }
 
 impl Forwarder {
-    /// The response for a client, whose addresses are noted.
-    async fn ask(&self, query: &Arc<Query>) -> Option<Bytes> {
-        let response = self.response(query).await?;
-        self.known.note(Instant::now().into_std(), query, &response);
+    /// The response for a client. Its addresses are noted if it came over the session: the local
+    /// network may answer with any.
+    async fn ask(&self, query: &Arc<Query>, client: IpAddr) -> Option<Bytes> {
+        let before = self.known.pauses();
+        let (response, is_local) = self.response(query).await?;
+        if !is_local && before.is_some() && before == self.known.pauses() {
+            let client = client.to_canonical();
+            let asker = (!(self.is_here)(client)).then_some(client);
+            let now = Instant::now().into_std();
+            self.known.note(now, asker, query, &response);
+        }
         Some(response)
     }
 
-    /// A resolver's response, or none of its records; `None` when there is none in time.
+    /// A resolver's response, or none of its records, and whether it is that of the local one;
+    /// `None` when there is none in time.
     ///
     /// Where the local resolver does not answer, or refuses, the others are asked for a local name.
-    async fn response(&self, query: &Arc<Query>) -> Option<Bytes> {
+    async fn response(&self, query: &Arc<Query>) -> Option<(Bytes, bool)> {
         let until = Instant::now() + self.timeout;
         if let Some(local) = &self.local
             && local.names.has(&query.name())
         {
             let until = Instant::now() + self.timeout / LOCAL_SHARE;
             let response = ask(&local.lookups, until, query).await;
-            if response.as_ref().is_some_and(|r| !has_failed(r)) {
-                return response;
+            if let Some(response) = response.filter(|r| !has_failed(r)) {
+                return Some((response, true));
             }
         }
         let lacking = || {
@@ -239,10 +252,11 @@ impl Forwarder {
             true => None,
             false => ask(&self.lookups, until, query).await,
         };
-        match lacking() {
+        let response = match lacking() {
             true => Some(query.error(Rcode::NoError)),
             false => response,
-        }
+        };
+        Some((response?, false))
     }
 }
 
@@ -295,7 +309,7 @@ async fn serve_udp(
                 let (socket, forwarder) = (Arc::clone(&socket), forwarder.clone());
                 lookups.spawn(async move {
                     let query = Arc::new(query);
-                    let answer = match forwarder.ask(&query).await {
+                    let answer = match forwarder.ask(&query, from.ip()).await {
                         Some(response) => query.over_udp(&response),
                         None => query.error(Rcode::ServFail),
                     };
@@ -330,7 +344,7 @@ async fn serve_tcp(
                 Ok((stream, from)) => {
                     let forwarder = forwarder.clone();
                     clients.spawn(async move {
-                        if let Err(error) = serve_client(stream, &forwarder).await {
+                        if let Err(error) = serve_client(stream, from.ip(), &forwarder).await {
                             debug!(%from, %error, "DNS client over TCP failed");
                         }
                     });
@@ -348,7 +362,11 @@ async fn serve_tcp(
 }
 
 /// Serves the queries of one client sequentially.
-async fn serve_client(mut stream: TcpStream, forwarder: &Forwarder) -> io::Result<()> {
+async fn serve_client(
+    mut stream: TcpStream,
+    client: IpAddr,
+    forwarder: &Forwarder,
+) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     loop {
         let message = loop {
@@ -365,7 +383,7 @@ async fn serve_client(mut stream: TcpStream, forwarder: &Forwarder) -> io::Resul
                 // At the limit, TCP clients wait: they do not repeat queries.
                 let _permit = forwarder.room.acquire().await.map_err(io::Error::other)?;
                 let query = Arc::new(query);
-                match forwarder.ask(&query).await {
+                match forwarder.ask(&query, client).await {
                     Some(response) => query.over_tcp(&response),
                     None => query.error(Rcode::ServFail),
                 }
@@ -379,7 +397,10 @@ async fn serve_client(mut stream: TcpStream, forwarder: &Forwarder) -> io::Resul
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::tests::response;
+    use std::net::Ipv4Addr;
+
+    use super::super::addresses::tests::record;
+    use super::super::message::tests::{query, response};
     use super::*;
 
     /// A query for a name without a dot.
@@ -407,6 +428,79 @@ mod tests {
         lookups
     }
 
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn forwarder(session: mpsc::Sender<Lookup>, local: mpsc::Sender<Lookup>) -> Forwarder {
+        let names = LocalNames {
+            resolver: Destination::from_ip([0, 0, 0, 0].into(), 53),
+            is_present: Arc::new(|| true),
+        };
+        let config = DnsConfig::default();
+        Forwarder {
+            lookups: session,
+            local: Some(Local {
+                names,
+                lookups: local,
+            }),
+            timeout: config.timeout,
+            room: Arc::new(Semaphore::new(1)),
+            families: config.families,
+            known: config.known,
+            is_here: config.is_here,
+        }
+    }
+
+    /// A resolver that answers with this address, and does this before.
+    fn addressed(address: [u8; 4], before: impl Fn() + Send + 'static) -> mpsc::Sender<Lookup> {
+        let (lookups, mut asked) = mpsc::channel::<Lookup>(8);
+        tokio::spawn(async move {
+            while let Some(lookup) = asked.recv().await {
+                before();
+                let mut answer = lookup.query.with_id(7).to_vec();
+                answer[2..8].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1]);
+                answer.extend(record(1, 60, &address));
+                drop(lookup.answer.send(answer.into()));
+            }
+        });
+        lookups
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_local_network_answers_is_not_noted() {
+        let address = [192, 0, 2, 1];
+        let names = |known: &KnownNames, asker| {
+            let now = Instant::now().into_std();
+            known.of(now, asker, address.into()).len()
+        };
+        let public = Arc::new(Query::parse(&query(7, None)).unwrap());
+        let local = Arc::new(local_query());
+        let known = Arc::<KnownNames>::default();
+        // As where the proxy is lost during a look-up, and is back at its end.
+        let lost = Arc::clone(&known);
+        let mut forwarder = forwarder(
+            addressed(address, move || drop(lost.pause())),
+            addressed(address, || {}),
+        );
+        forwarder.known = Arc::clone(&known);
+        assert!(forwarder.ask(&local, CLIENT).await.is_some());
+        assert_eq!(names(&known, None), 0, "the local resolver's");
+        assert!(forwarder.ask(&public, CLIENT).await.is_some());
+        assert_eq!(names(&known, None), 0, "asked as the proxy was lost");
+        forwarder.lookups = addressed(address, || {});
+        let paused = known.pause();
+        assert!(forwarder.ask(&public, CLIENT).await.is_some());
+        assert_eq!(names(&known, None), 0, "without the proxy");
+        drop(paused);
+        let other = IpAddr::from([10, 0, 0, 9]);
+        assert!(forwarder.ask(&public, other).await.is_some());
+        assert_eq!(
+            [None, Some(other)].map(|asker| names(&known, asker)),
+            [0, 1]
+        );
+        assert!(forwarder.ask(&public, CLIENT).await.is_some());
+        assert_eq!(names(&known, None), 1);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn local_names_are_asked_of_the_session_where_the_local_resolver_has_no_answer() {
         let (nothing, no_error, serv_fail, no_name, refused) =
@@ -420,23 +514,9 @@ mod tests {
             (refused, nothing, nothing, 4_000),
             (nothing, nothing, nothing, 4_000),
         ] {
-            let names = LocalNames {
-                resolver: Destination::from_ip([0, 0, 0, 0].into(), 53),
-                is_present: Arc::new(|| true),
-            };
-            let forwarder = Forwarder {
-                lookups: resolver(session),
-                local: Some(Local {
-                    names,
-                    lookups: resolver(local),
-                }),
-                timeout: DnsConfig::default().timeout,
-                room: Arc::new(Semaphore::new(1)),
-                families: Arc::default(),
-                known: Arc::default(),
-            };
+            let forwarder = forwarder(resolver(session), resolver(local));
             let start = Instant::now();
-            let response = forwarder.ask(&Arc::new(local_query())).await;
+            let response = forwarder.ask(&Arc::new(local_query()), CLIENT).await;
             let rcode = response.map(|response| response[3] & 0x0f);
             let case = format!("{local:?} {session:?}");
             assert_eq!(rcode, expected, "{case}");

@@ -61,6 +61,7 @@ pub(super) fn start(
     let mut config = DnsConfig {
         families: Arc::clone(&primary.families.carried),
         known: Arc::clone(&primary.known_names),
+        is_here: |client| Reach::of(client) == Reach::Any,
         ..DnsConfig::default()
     };
     let used = match resolvers {
@@ -163,7 +164,10 @@ fn join(
     mut resolver: impl AsyncRead + AsyncWrite + Unpin + 'static,
 ) {
     let primary = Rc::clone(primary);
+    // The local network may answer with any addresses.
+    let paused = primary.known_names.pause();
     crate::task::spawn_local(async move {
+        let _paused = paused;
         // Errors show at the stub.
         tokio::select! {
             _ = copy_bidirectional(&mut ours, &mut resolver) => {}
@@ -202,8 +206,7 @@ fn dial(
     let stream = driver
         .open(asked, StreamClass::Interactive, NO_EARLY, ours)
         .map_err(io::Error::other)?;
-    // A resolver may be asked twice.
-    rescue::watch(primary, stream, to.clone(), |_| true, Reach::Any);
+    rescue::watch_look_ups(primary, stream, to.clone());
     Ok(theirs)
 }
 

@@ -141,4 +141,6 @@ pub(super) struct Rescuable {
     pub(super) may_repeat: fn(&[u8]) -> bool,
     /// Destinations that it may reach direct.
     pub(super) reach: Reach,
+    /// Whether look-ups of the DNS stub are asked on it.
+    pub(super) has_look_ups: bool,
 }

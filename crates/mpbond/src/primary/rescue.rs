@@ -24,12 +24,28 @@ pub(super) fn watch(
     may_repeat: fn(&[u8]) -> bool,
     reach: Reach,
 ) {
+    let rescuable = Rescuable {
+        to,
+        may_repeat,
+        reach,
+        has_look_ups: false,
+    };
+    watch_this(primary, stream, rescuable);
+}
+
+/// The same for a new stream to a resolver, which may be asked twice.
+pub(super) fn watch_look_ups(primary: &Rc<Primary>, stream: StreamId, to: Destination) {
+    let rescuable = Rescuable {
+        to,
+        may_repeat: |_| true,
+        reach: Reach::Any,
+        has_look_ups: true,
+    };
+    watch_this(primary, stream, rescuable);
+}
+
+fn watch_this(primary: &Rc<Primary>, stream: StreamId, rescuable: Rescuable) {
     if primary.on_proxy_loss.get() == OnProxyLoss::Direct {
-        let rescuable = Rescuable {
-            to,
-            may_repeat,
-            reach,
-        };
         primary.rescuable.borrow_mut().insert(stream, rescuable);
     }
     primary.manage(|m, now| m.handle_opened(now, stream));
@@ -55,17 +71,25 @@ pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
     let (Some(driver), Some(rescuable)) = (driver, rescuable) else {
         return;
     };
-    let Rescuable { to, reach, .. } = rescuable;
+    let Rescuable {
+        to,
+        may_repeat,
+        reach,
+        has_look_ups,
+    } = rescuable;
     if driver.reclaim_asked(stream) {
         // Its client waits, and is served without the session.
         return;
     }
-    match driver.reclaim(stream, rescuable.may_repeat) {
+    match driver.reclaim(stream, may_repeat) {
         Some(connection) => {
             warn!(%to, "the proxy does not answer: connection goes direct, over one path");
             primary.direct.update(|n| n + 1);
             let (resolver, busy) = (Rc::clone(&primary.resolver), Rc::clone(&primary.busy));
+            // The local network may answer them.
+            let paused = has_look_ups.then(|| primary.known_names.pause());
             crate::task::spawn_local(async move {
+                let _paused = paused;
                 direct(resolver, connection, to, reach).await;
                 drop(busy);
             });

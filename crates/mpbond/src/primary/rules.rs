@@ -16,11 +16,13 @@ use super::state::Primary;
 use crate::policy::{Client, InForce, Reading, flow, looked_up, stated};
 
 impl Primary {
-    /// Gives a flow that has an address and no name those for which the DNS stub has answered with
-    /// this address.
+    /// Gives a flow that has an address and no name those for which the DNS stub has answered its
+    /// client with this address; this host, where the client is unknown.
     pub(super) fn guess_name(&self, flow: &mut Flow) {
         if let (None, Some((address, _))) = (flow.domain.get(), flow.ip.get()) {
-            let names = self.known_names.of(Instant::now(), *address);
+            let client = flow.source.get().map(|(client, _)| *client);
+            let asker = client.filter(|client| Reach::of(*client) != Reach::Any);
+            let names = self.known_names.of(Instant::now(), asker, *address);
             flow.domain = looked_up(&names).unwrap_or_else(|| flow.domain.clone());
         }
     }

@@ -2,7 +2,7 @@
 //! test's own.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 
 use mpbond_testing::has_nft;
 use mpbond_testing::names::serve_tcp;
@@ -54,6 +54,10 @@ fn role() {
     bond.joined(1);
     serve_tcp(V4, |query| Some(query.answer(&[V4.into()])));
     let web = mirror(80);
+    let held = TcpListener::bind((V4, 82)).unwrap();
+    let open = connect_from(apart.pid(), held.local_addr().unwrap()).unwrap();
+    let _accepted = held.accept().unwrap();
+    let stream = format!("GET /v1/streams/{}/explain", open.local_addr().unwrap());
     apply(
         bond,
         "[[rule]]\nname = \"x\"\ndomain = \"*.plain.test\"\nset = \"refuse\"\n",
@@ -71,6 +75,13 @@ fn role() {
     let explained = explained();
     assert_eq!(explained["action"], "refuse");
     assert_eq!(explained["certainty"], "guessed");
+    // Another host has not asked.
+    let asked = format!("{{\"ip\": \"{V4}\", \"port\": 80, \"source\": \"10.9.0.77\"}}");
+    assert_eq!(got(bond, "POST /v1/explain", &asked)["action"], "carry");
+    // Any user may ask about a connection of his own, and is told no name.
+    let of_open = got(bond, &stream, "");
+    assert_eq!(of_open["now"]["action"], "carry");
+    assert!(!of_open.to_string().contains("www.plain"), "{of_open}");
     // The name in a ClientHello goes before. It may be late on a busy machine.
     until("another name is not refused", || {
         let hello = client_hello("www.other.test");

@@ -113,7 +113,8 @@ impl Resources {
         Ok(json(StatusCode::OK, &compared))
     }
 
-    /// Facts of an open connection, without a name that its ClientHello had.
+    /// Facts of an open connection, without a name that its ClientHello had, and without those that
+    /// were looked up: any user may ask about a connection of his own, and others have asked.
     pub(super) async fn facts(&self, open: &Flow, to: &Destination) -> Facts {
         let owner = open.identity.owner();
         let cgroup = match owner.and_then(|owner| owner.cgroup) {
@@ -121,16 +122,14 @@ impl Resources {
             None => None,
         };
         let ends = open.identity.ends();
-        let mut facts = flow(&Client {
+        flow(&Client {
             via: ends.via,
             address: ends.client.ip(),
             destination: to,
             owner,
             cgroup,
             claim: owner.and_then(by_dscp),
-        });
-        self.primary.guess_name(&mut facts);
-        facts
+        })
     }
 }
 
