@@ -4,6 +4,7 @@
 //! tokens. Destinations of connections are left out.
 
 use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,11 +15,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use http_body_util::{BodyExt as _, Full};
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, geteuid};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::answers::{Body, plain, with_type};
 use super::hub::Hub;
+
+/// Roles of daemons. They and the file go to a program that may run as root, and what tells them
+/// may be a daemon that was taken over.
+const ROLES: [&str; 3] = ["primary", "helper", "proxy"];
 
 /// Time limit of the doctor, whose checks have limits of their own.
 const DOCTOR_WITHIN: Duration = Duration::from_secs(45);
@@ -51,12 +58,12 @@ impl Bundles {
         let client = hub.client().clone();
         let status = tokio::task::spawn_blocking(move || client.ask_whole()).await;
         let status = told(status.unwrap_or_else(|e| Err(e.to_string())));
-        let role = status["role"].as_str().unwrap_or_default().to_owned();
+        let role = role_of(&status);
         let file = status["config_file"].as_str().map(PathBuf::from);
         let (to, result) = oneshot::channel();
         thread::spawn(move || {
             // The client may have gone.
-            let _ = to.send(doctor(&program(), &role, file.as_deref()));
+            let _ = to.send(doctor(&program(), role, file.as_deref()));
             drop(place);
         });
         let policy = match role_has_api(&status) {
@@ -65,7 +72,8 @@ impl Bundles {
                 Ok((code, _)) => json!({ "error": format!("the API answers {code}") }),
                 Err(why) => json!({ "error": why }),
             },
-            false => Value::Null,
+            false if role.is_some() => Value::Null,
+            false => json!({ "error": "the daemon has told no role" }),
         };
         let (now, events) = hub.events();
         let made_at = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -87,6 +95,11 @@ impl Bundles {
     }
 }
 
+fn role_of(status: &Value) -> Option<&'static str> {
+    let role = status["role"].as_str()?;
+    ROLES.into_iter().find(|known| *known == role)
+}
+
 /// Primaries have an API.
 fn role_has_api(status: &Value) -> bool {
     status["role"] == "primary"
@@ -106,19 +119,32 @@ fn program() -> PathBuf {
 }
 
 /// What the doctor finds about a role with this configuration.
-fn doctor(program: &Path, role: &str, file: Option<&Path>) -> Value {
+fn doctor(program: &Path, role: Option<&str>, file: Option<&Path>) -> Value {
+    let Some(role) = role else {
+        return json!({ "error": "the daemon has told no role: run mpbond doctor" });
+    };
     let Some(file) = file.filter(|file| file.is_absolute()) else {
-        let command = format!("mpbond doctor {role}");
-        let why = format!(
-            "the daemon has told no configuration: run {}",
-            command.trim()
-        );
+        let why = format!("the daemon has told no configuration: run mpbond doctor {role}");
         return json!({ "error": why });
     };
-    told(run(program, role, file).map_err(|e| format!("{}: {e}", program.display())))
+    if !is_trusted(file) {
+        let file = file.display();
+        let why = format!(
+            "{file}: not a file of root or of this user: run mpbond doctor {role} --config {file}"
+        );
+        return json!({ "error": why });
+    }
+    let found = run(program, role, file, DOCTOR_WITHIN);
+    told(found.map_err(|e| format!("{}: {e}", program.display())))
 }
 
-fn run(program: &Path, role: &str, file: &Path) -> io::Result<Value> {
+/// Whether root or this user has made a file.
+fn is_trusted(file: &Path) -> bool {
+    let meta = std::fs::metadata(file);
+    meta.is_ok_and(|meta| meta.is_file() && [0, geteuid().as_raw()].contains(&meta.uid()))
+}
+
+fn run(program: &Path, role: &str, file: &Path, within: Duration) -> io::Result<Value> {
     // Files take any amount while nobody reads.
     let (mut said, mut complained) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new(program)
@@ -129,13 +155,14 @@ fn run(program: &Path, role: &str, file: &Path) -> io::Result<Value> {
         .stdout(said.try_clone()?)
         .stderr(complained.try_clone()?)
         .spawn()?;
-    let deadline = Instant::now() + DOCTOR_WITHIN;
+    let deadline = Instant::now() + within;
     while child.try_wait()?.is_none() {
         if Instant::now() >= deadline {
-            child.kill()?;
+            // With the programs that it runs.
+            let group = i32::try_from(child.id()).map_err(io::Error::other)?;
+            killpg(Pid::from_raw(group), Signal::SIGKILL)?;
             child.wait()?;
-            let seconds = DOCTOR_WITHIN.as_secs();
-            return Err(io::Error::other(format!("no result within {seconds} s")));
+            return Err(io::Error::other(format!("no result within {within:?}")));
         }
         thread::sleep(LOOK_EVERY);
     }
@@ -159,43 +186,88 @@ mod tests {
 
     use super::*;
 
-    /// What a program of these lines of shell finds.
-    fn found(lines: &str, file: Option<&str>) -> Value {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("mpbond");
+    /// A program of these lines of shell.
+    fn shell(folder: &Path, lines: &str) -> PathBuf {
+        let program = folder.join("mpbond");
         std::fs::write(&program, format!("#!/bin/sh\n{lines}\n")).unwrap();
         std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-        doctor(&program, "proxy", file.map(Path::new))
+        program
+    }
+
+    fn error(found: &Value) -> &str {
+        found["error"].as_str().unwrap()
     }
 
     #[test]
     fn the_results_of_the_doctor_are_its_json_or_the_reason_why_there_are_none() {
-        let file = Some("/etc/mpbond/proxy.toml");
-        let words = found("echo \"[\\\"$1 $2 $3 $4 $5\\\"]\"; exit 1", file);
-        assert_eq!(
-            words,
-            json!(["doctor proxy --json --config /etc/mpbond/proxy.toml"])
-        );
-        let error = |lines: &str, file| found(lines, file)["error"].as_str().unwrap().to_owned();
-        let wrong = error("echo 'mpbond: proxy.toml:3: no' >&2; exit 2", file);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("proxy.toml");
+        std::fs::write(&file, "").unwrap();
+        let found = |lines: &str| {
+            let program = shell(folder.path(), lines);
+            doctor(&program, Some("proxy"), Some(&file))
+        };
+        let words = found("echo \"[\\\"$1 $2 $3 $4 $5\\\"]\"; exit 1");
+        let said = format!("doctor proxy --json --config {}", file.display());
+        assert_eq!(words, json!([said]));
+        let wrong = found("echo 'mpbond: proxy.toml:3: no' >&2; exit 2");
+        let wrong = error(&wrong);
         assert!(
             wrong.ends_with("no result: mpbond: proxy.toml:3: no"),
             "{wrong}"
         );
-        let long = error(
-            "echo '['; head -c 2000000 /dev/zero | tr '\\0' ' '; echo ']'",
-            file,
-        );
-        assert!(long.ends_with("no result: "), "{long}");
-        for none in [None, Some("proxy.toml"), Some("--clean")] {
-            assert!(error("echo []", none).starts_with("the daemon has told no"));
-        }
-        let missing = doctor(Path::new("/nowhere/mpbond"), "proxy", file.map(Path::new));
+        let long = found("echo '['; head -c 2000000 /dev/zero | tr '\\0' ' '; echo ']'");
+        assert!(error(&long).ends_with("no result: "), "{long}");
+        let missing = doctor(Path::new("/nowhere/mpbond"), Some("proxy"), Some(&file));
         assert!(
-            missing["error"]
-                .as_str()
-                .unwrap()
-                .starts_with("/nowhere/mpbond: ")
+            error(&missing).starts_with("/nowhere/mpbond: "),
+            "{missing}"
         );
+    }
+
+    #[test]
+    fn a_daemon_names_no_option_and_no_file_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = shell(folder.path(), "echo '[]'");
+        for role in [json!("--clean"), json!(""), json!(null), json!(["primary"])] {
+            let role = role_of(&json!({ "role": role }));
+            assert_eq!(role, None);
+            let found = doctor(&program, role, Some(&program));
+            assert!(error(&found).starts_with("the daemon has told no role"));
+        }
+        assert_eq!(role_of(&json!({ "role": "helper" })), Some("helper"));
+        for none in [None, Some("proxy.toml"), Some("--clean")] {
+            let found = doctor(&program, Some("proxy"), none.map(Path::new));
+            assert!(error(&found).starts_with("the daemon has told no configuration"));
+        }
+        let mut of_others = vec![folder.path().to_owned(), PathBuf::from("/nowhere/a.toml")];
+        if geteuid().is_root() {
+            let file = folder.path().join("primary.toml");
+            std::fs::write(&file, "").unwrap();
+            std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
+            of_others.push(file);
+        }
+        for file in of_others {
+            let found = doctor(&program, Some("proxy"), Some(&file));
+            assert!(error(&found).contains("not a file of root"), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_doctor_that_takes_too_long_ends_with_the_programs_that_it_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("pid");
+        let lines = format!("sleep 600 & echo $! > {}; wait", list.display());
+        let program = shell(folder.path(), &lines);
+        let found = run(&program, "proxy", &program, Duration::from_secs(2));
+        assert_eq!(found.unwrap_err().to_string(), "no result within 2s");
+        let pid = std::fs::read_to_string(list).unwrap();
+        let stat = format!("/proc/{}/stat", pid.trim());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        // Nobody may have waited for it yet.
+        while std::fs::read_to_string(&stat).is_ok_and(|text| !text.contains(") Z ")) {
+            assert!(Instant::now() < deadline, "it runs");
+            thread::sleep(LOOK_EVERY);
+        }
     }
 }

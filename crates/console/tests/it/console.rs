@@ -65,7 +65,8 @@ impl Console {
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], self.port))).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
+            // A diagnostic bundle may take 50 s.
+            .set_read_timeout(Some(Duration::from_secs(120)))
             .unwrap();
         stream
     }
