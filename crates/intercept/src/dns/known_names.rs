@@ -126,20 +126,20 @@ fn add(all: &mut Vec<Known>, mut new: Known) {
     let of_address = |known: &Known| of_asker(known) && known.address == new.address;
     let of_kind = |known: &Known| known.asker.is_some() == new.asker.is_some();
     let each = new.asker.map_or(MAX_NAMES, |_| MAX_NAMES_OF_HOST);
-    let limits: [(usize, &dyn Fn(&Known) -> bool); 3] = [
-        (MAX_NAMES_EACH, &of_address),
-        (each, &of_asker),
-        (MAX_NAMES, &of_kind),
-    ];
-    for (most, counts) in limits {
-        let first = all.iter().position(counts);
-        if let Some(first) = first
-            && all.iter().filter(|known| counts(known)).count() >= most
-        {
-            all.remove(first);
-        }
-    }
+    make_room(all, MAX_NAMES_EACH, of_address);
+    make_room(all, each, of_asker);
+    make_room(all, MAX_NAMES, of_kind);
     all.push(new);
+}
+
+/// Removes the one answered least recently of those that count, if there are as many as may be.
+fn make_room(all: &mut Vec<Known>, most: usize, counts: impl Fn(&Known) -> bool) {
+    let mut counted = (0..all.len()).filter(|at| counts(&all[*at]));
+    if let Some(first) = counted.next()
+        && counted.count() + 1 >= most
+    {
+        all.remove(first);
+    }
 }
 
 #[cfg(test)]
