@@ -11,8 +11,8 @@ use crate::config::SessionConfig;
 use crate::subflow::{Phase, Subflow};
 use crate::wire::MAX_RECORD_BYTES;
 
-/// A subflow that has been potentially failed for this long is given up and joined anew; so is one
-/// whose hello is not answered.
+/// A subflow that has been potentially failed for this long, and has brought no stream bytes, is
+/// given up and joined anew; so is one whose hello is not answered.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
 /// The same for a subflow that is to open the session while others wait for it: a handshake of two
@@ -89,14 +89,14 @@ impl Watch<'_> {
         if unanswered {
             Verdict::GivenUp(format!("no answer for {} s", seconds(s.hello_at)))
         } else if s.has_failed() {
-            Verdict::GivenUp(format!("silent for {} s", seconds(s.health.failed_since)))
+            Verdict::GivenUp(format!("silent for {} s", seconds(useless_since(s))))
         } else {
             Verdict::PotentiallyFailed
         }
     }
 
     fn verdict_at(&self, s: &Subflow) -> Option<Timestamp> {
-        let silent = match s.health.failed_since {
+        let silent = match useless_since(s) {
             Some(since) => Some(since + self.patience(s)),
             None => self.fails_at(s),
         };
@@ -180,6 +180,15 @@ impl Watch<'_> {
         let next = (patience / 2).max(LEAST_PROBE);
         Some(health.progress_at + patience + next * health.probes)
     }
+}
+
+/// Time from which on a potentially failed subflow has brought no stream bytes either. While it
+/// does, nothing is gained by its end: what a helper holds for it would be lost, and an ACK that
+/// has no other way lies behind that. A path that is dead in the other direction alone soon brings
+/// nothing more, because TCP's own acknowledgements are lost.
+fn useless_since(s: &Subflow) -> Option<Timestamp> {
+    let failed = s.health.failed_since?;
+    Some(s.counters.last_in.map_or(failed, |at| at.max(failed)))
 }
 
 fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
@@ -302,6 +311,23 @@ mod tests {
         subflows[0].health.failed_since = Some(ms(2_000));
         let verdicts = watch(&config, &subflows).verdicts(ms(17_000));
         let expected = Verdict::GivenUp("silent for 15 s".to_owned());
+        assert_eq!(verdicts, [(SubflowId(1), expected)]);
+    }
+
+    #[test]
+    fn a_subflow_that_brings_bytes_fails_as_soon_but_is_given_up_only_after_the_last_of_them() {
+        let config = SessionConfig::default();
+        let mut subflows = [even(1), Subflow::for_test(2, None, Role::Regular)];
+        let fails_at = watch(&config, &subflows).verdict_at(&subflows[0]);
+        subflows[0].counters.last_in = Some(ms(1_400));
+        assert_eq!(watch(&config, &subflows).verdict_at(&subflows[0]), fails_at);
+        subflows[0].health.failed_since = fails_at;
+        let given_up = |subflows: &[Subflow]| watch(&config, subflows).verdict_at(&subflows[0]);
+        assert_eq!(given_up(&subflows), fails_at.map(|t| t + GIVE_UP_AFTER));
+        subflows[0].counters.last_in = Some(ms(9_000));
+        assert_eq!(given_up(&subflows), Some(ms(24_000)));
+        let expected = Verdict::GivenUp("silent for 15 s".to_owned());
+        let verdicts = watch(&config, &subflows).verdicts(ms(24_000));
         assert_eq!(verdicts, [(SubflowId(1), expected)]);
     }
 

@@ -370,3 +370,25 @@ fn an_ack_that_is_lost_on_a_silent_path_comes_with_the_answer_to_a_ping() {
     p.run(now + Duration::from_secs(1), all);
     assert!(all(&mut p), "{:?}", p.client_got[&id].0.len());
 }
+
+/// The only subflow goes through a helper that holds 4 MB for a slow pipe: the ACK of a request
+/// lies behind them for longer than a silent subflow is kept.
+#[test]
+fn a_subflow_on_which_data_arrives_is_not_given_up() {
+    let mut p = Pair::new(SessionConfig::default());
+    let only = p.join(&[hop(1.2, 5), hop(50.0, 25)]);
+    p.run(at(1_000), |_| false);
+    let first = p.open();
+    p.client.write(first, "GET /".into());
+    p.run(at(2_000), |p| p.opened().contains(&first));
+    let want = pattern(4 << 20);
+    p.server().write(first, want.clone());
+    p.run(at(6_000), |_| false);
+    assert!(p.octets_down(only) > 4 << 20, "{}", p.octets_down(only));
+    p.client.write(first, "more".into());
+    p.run(at(60_000), |p| p.client_got[&first].0.len() == want.len());
+    assert!(p.client_got[&first].0 == want);
+    let given_up = |e: &Event| matches!(e, Event::SubflowClosed { .. });
+    assert!(!p.client_events.iter().any(given_up));
+    assert!(!p.server_events.iter().any(given_up));
+}
