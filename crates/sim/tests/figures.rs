@@ -101,6 +101,7 @@ fn min_rtt_leaves_the_helper_seconds_behind() {
         10 * MIB,
     );
     scenario.server.reinjection.rebalance = false;
+    // As published: no copies.
     scenario.server.reinjection.hedge = false;
     let runs = runs(&scenario);
     let finished = |x: &ExchangeOutcome, route: &str| {

@@ -17,7 +17,7 @@ use crate::subflow::{LastFrame, Subflow};
 /// helper that has shown no rate and owes something: more than such a path is given at first.
 const MAX_BYTES: u64 = 32 << 10;
 
-/// Least bytes of a hedge: a segment, about.
+/// Least bytes that must be left for hedges: a segment, about.
 const LEAST_BYTES: u64 = 1_000;
 
 /// Bytes of a short transfer.
@@ -60,17 +60,20 @@ impl Reinjection {
         };
         // What others of unknown rate owe may turn out to be late as well: it keeps its part.
         let others = work.subflows.iter().filter(|s| s.id != slow.id);
-        let owed = others.filter(is_unproven).map(|s| s.sent.unhedged_bytes());
+        let owed = others
+            .filter(is_unproven)
+            .map(|s| s.sent.unhedged_bytes().min(MAX_BYTES));
         let left = budget.saturating_sub(owed.sum());
-        let bytes = left.min(slow.sent.unhedged_bytes());
-        if bytes < LEAST_BYTES {
+        if left < LEAST_BYTES {
             return;
         }
+        let bytes = left.min(slow.sent.unhedged_bytes());
         let sent = work.stats.bytes_out - self.sent_before;
         let takes = fast.throughput(now).time_for(bytes);
-        // What its window holds goes at once, whatever rate its window has shown so far.
-        let has_shown = !fast.is_unproven(now) || fast.sent.is_empty();
-        let at_once = if has_shown { fast.free_window() } else { 0 };
+        // What its window holds goes at once, whatever rate the window has shown so far; not where
+        // it may wait at a helper.
+        let waits_nowhere = !fast.is_unproven(now) || fast.sent.is_empty();
+        let at_once = if waits_nowhere { fast.free_window() } else { 0 };
         let beyond = fast.throughput(now).time_for(bytes.saturating_sub(at_once));
         let (waits, least_gain) = match sent {
             0..=SHORT_BYTES => (beyond, LEAST_GAIN),
@@ -113,14 +116,14 @@ mod tests {
         hedged_with(Subflows::new(), measured, at, bytes, sent)
     }
 
-    /// The same beside helpers that have shown no rate, of which so many owe something.
-    fn hedged_beside(unproven: u32, owing: u32) -> u64 {
+    /// The same beside helpers that have shown no rate, of which so many owe as many bytes.
+    fn hedged_beside(unproven: u32, owing: u32, bytes: u64) -> u64 {
         let mut subflows = Subflows::new();
         for id in 0..unproven {
             let mut s = Subflow::for_test(10 + id, Some(id), Role::Regular);
             s.tx.room = 0;
             if id < owing {
-                s.give(ms(0), 0, 900_000..901_000);
+                s.give(ms(0), 0, 900_000..900_000 + bytes);
             }
             subflows.add(s);
         }
@@ -148,7 +151,7 @@ mod tests {
         buffer.take_new(MIB, MIB);
         for start in (0..bytes).step_by(1_000) {
             let slow = subflows.index(crate::SubflowId(1)).unwrap();
-            subflows[slow].give(ms(0), 0, start..start + 1_000);
+            subflows[slow].give(ms(0), 0, start..bytes.min(start + 1_000));
         }
         let mut reinjection = Reinjection::new(&ReinjectionConfig::default());
         let mut stats = crate::SessionStats {
@@ -183,10 +186,12 @@ mod tests {
     #[test]
     fn there_are_more_copies_where_helpers_of_unknown_rate_owe_something() {
         for (unproven, owing, most) in [(0, 0, 1), (2, 0, 1), (2, 1, 2), (2, 2, 3)] {
-            let copied = hedged_beside(unproven, owing);
+            let copied = hedged_beside(unproven, owing, 1_000);
             let kept = u64::from(owing) * 1_000;
             assert_eq!(copied, most * MAX_BYTES - kept, "{owing} of {unproven}");
         }
+        // Each keeps its own part at most.
+        assert_eq!(hedged_beside(1, 1, 100_000), MAX_BYTES);
     }
 
     #[test]
@@ -220,6 +225,7 @@ mod tests {
     fn what_is_overdue_or_was_never_measured_is_copied() {
         assert_eq!(hedged(true, 80, 10_000), 0);
         assert_eq!(hedged(true, 200, 10_000), 10_000);
+        assert_eq!(hedged(true, 200, 300), 300);
         // It has taken 80 ms already.
         assert_eq!(hedged(false, 80, 10_000), 10_000);
     }

@@ -219,18 +219,28 @@ impl Subflow {
     pub(crate) fn pad(&self, now: Timestamp) -> Duration {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         let pad = self.estimator.pad(now, sent, acked, self.buffer_delay);
+        pad.max(self.while_opening(now, sent))
+    }
+
+    /// The delay of a byte behind so many octets, where windows that are still opening hold it
+    /// back.
+    fn while_opening(&self, now: Timestamp, sent: u64) -> Duration {
         if !self.heeds_windows {
-            return pad;
+            return Duration::ZERO;
         }
         // Feedback is not acknowledged.
-        let acked = if self.sent.is_empty() { sent } else { acked };
-        pad.max(self.estimator.while_opening(now, sent, acked))
+        let is_idle = self.sent.is_empty();
+        let acked = if is_idle { sent } else { self.tx.acked };
+        self.estimator.while_opening(now, sent, acked)
     }
 
     /// The same as if bytes that another subflow has been given as well did not wait.
     pub(crate) fn pad_without_copies(&self, now: Timestamp) -> Duration {
-        let copies = self.throughput(now).time_for(self.sent.recalled_bytes);
-        self.pad(now).saturating_sub(copies)
+        let (sent, acked) = (self.tx.octets, self.tx.acked);
+        let copies = self.sent.recalled_bytes;
+        let pad = self.estimator.pad(now, sent, acked, self.buffer_delay);
+        let pad = pad.saturating_sub(self.throughput(now).time_for(copies));
+        pad.max(self.while_opening(now, sent.saturating_sub(copies)))
     }
 
     /// Is regular, works, and owes bytes that no other subflow has been given.

@@ -12,6 +12,7 @@ use crate::*;
 fn feedback_while_a_pipe_drains(downlink: Option<Duration>) -> (u64, u64) {
     let config = SessionConfig {
         scheduler: SchedulerKind::FixedRatio { direct: 0.5 },
+        // Otherwise the direct subflow takes over what waits for the pipe.
         reinjection: ReinjectionConfig {
             rebalance: false,
             ..ReinjectionConfig::default()
