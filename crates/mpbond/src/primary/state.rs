@@ -246,12 +246,18 @@ impl Primary {
     /// interface where one is configured.
     pub(super) async fn connect(
         &self,
-        bind: (Option<IpAddr>, Option<&String>),
+        (source, interface): (Option<IpAddr>, Option<&String>),
         addresses: &[SocketAddr],
         tuning: Tuning,
     ) -> anyhow::Result<TcpStream> {
         let first = addresses.first().context("no address is known")?;
-        let options = options_to(*first, bind, tuning);
+        let options = TcpOptions {
+            source,
+            interface: interface.cloned(),
+            connect_timeout: CONNECT_WITHIN,
+            tuning,
+            ..TcpOptions::to(*first)
+        };
         Ok(tcp::connect_any(&options, addresses).await?)
     }
 
@@ -265,8 +271,7 @@ impl Primary {
         match address {
             PipeAddress::Tcp(tcp) => {
                 let bind = (helper.source, helper.interface.as_ref());
-                let options = options_to(*tcp, bind, tuning);
-                Ok(tcp::connect_again(&options).await?.into())
+                Ok(self.connect(bind, &[*tcp], tuning).await?.into())
             }
             PipeAddress::Unix(path) => {
                 let unix = UnixPipe::connect(path).await;
@@ -344,19 +349,5 @@ fn manager_config(config: &PrimaryConfig, links: Vec<Link>) -> Config {
     Config {
         without_proxy: without_proxy(config.on_proxy_loss),
         ..Config::new(links)
-    }
-}
-
-fn options_to(
-    remote: SocketAddr,
-    (source, interface): (Option<IpAddr>, Option<&String>),
-    tuning: Tuning,
-) -> TcpOptions {
-    TcpOptions {
-        source,
-        interface: interface.cloned(),
-        connect_timeout: CONNECT_WITHIN,
-        tuning,
-        ..TcpOptions::to(remote)
     }
 }

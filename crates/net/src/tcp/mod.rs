@@ -1,6 +1,5 @@
 //! TCP sockets: opening, tuning, and the kernel's statistics.
 
-mod again;
 mod any;
 mod info;
 mod sys;
@@ -13,7 +12,6 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-pub use again::connect_again;
 pub use any::connect_any;
 pub use info::{TcpInfo, TcpState};
 

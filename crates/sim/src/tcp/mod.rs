@@ -63,9 +63,6 @@ pub struct Config {
     /// probes follow at a third of it, and the connection is reset when the third has no answer,
     /// as the daemons' sockets are set.
     pub keepalive: Option<Duration>,
-    /// Interval of SYNs, in place of the time-outs of one socket, which double from 1 s on: the
-    /// daemons connect to helpers with further sockets.
-    pub syn_every: Option<Duration>,
 }
 
 impl Default for Config {
@@ -79,7 +76,6 @@ impl Default for Config {
             ack_segments: 2,
             slow_start_after_idle: true,
             keepalive: None,
-            syn_every: None,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! One end of a connection: handshake, data, close, reset.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use mpbond_units::Timestamp;
 
@@ -37,7 +35,6 @@ pub struct Socket {
     /// When the handshake segment went out; `None` once it was repeated.
     asked_at: Option<Timestamp>,
     asked: bool,
-    syn_every: Option<Duration>,
     keepalive: KeepAlive,
 }
 
@@ -68,7 +65,6 @@ impl Socket {
             handshake_timer: None,
             asked_at: None,
             asked: false,
-            syn_every: config.syn_every,
             keepalive: KeepAlive::new(config.keepalive, state == State::Listening),
         }
     }
@@ -241,9 +237,7 @@ impl Socket {
             State::Listening | State::Reset => {}
             State::Connecting | State::Answering => {
                 if self.handshake_timer.is_some_and(|at| at <= now) {
-                    if self.syn_every.is_none() {
-                        self.sender.back_off();
-                    }
+                    self.sender.back_off();
                     self.handshake_timer = None;
                     self.due = Some(match self.state {
                         State::Connecting => Kind::Syn,
@@ -267,8 +261,7 @@ impl Socket {
             if kind != Kind::Reset {
                 self.asked_at = (!self.asked).then_some(now);
                 self.asked = true;
-                let after = self.syn_every.unwrap_or(self.sender.rtt_timeout());
-                self.handshake_timer = Some(now + after);
+                self.handshake_timer = Some(now + self.sender.rtt_timeout());
             }
             return Some(self.segment(kind, None));
         }

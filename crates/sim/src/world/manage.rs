@@ -15,7 +15,7 @@ use super::World;
 use super::host::Host;
 use super::line::{Attempt, Line, Stage};
 use super::net::Report;
-use super::sockets::{endpoint_config, helper_config, pipe_config, relay};
+use super::sockets::{endpoint_config, helper_config, relay};
 use crate::tcp::Config as Tcp;
 
 impl World {
@@ -143,13 +143,13 @@ impl World {
             }
         });
         // A device that only forwards is no end of a connection.
-        let (links, ends) = match relay {
-            Some(_) => (&r.links[..1], [pipe_config(), helper_config(bound)]),
-            None => (&r.links[..], [endpoint_config(); 2]),
+        let (links, far) = match relay {
+            Some(_) => (&r.links[..1], helper_config(bound)),
+            None => (&r.links[..], endpoint_config()),
         };
         let l = self.lines.len();
         let keepalive = self.keepalive(express);
-        let ends = ends.map(|end| Tcp { keepalive, ..end });
+        let ends = [endpoint_config(), far].map(|end| Tcp { keepalive, ..end });
         let first = self.net.connect(self.now, l, true, links, ends.into());
         let attempt = Attempt {
             dial,

@@ -1,7 +1,5 @@
 //! Socket options of daemons.
 
-use std::time::Duration;
-
 use super::line::endpoint_lowat_bytes;
 use crate::relay::Relay;
 use crate::tcp::Config;
@@ -14,14 +12,6 @@ pub(super) fn endpoint_config() -> Config {
     Config {
         notsent_lowat_bytes: endpoint_lowat_bytes(),
         ..Config::default()
-    }
-}
-
-/// TCP of a primary to a helper, as `mpbond_net::tcp::connect_again` connects.
-pub(super) fn pipe_config() -> Config {
-    Config {
-        syn_every: Some(Duration::from_millis(500)),
-        ..endpoint_config()
     }
 }
 
