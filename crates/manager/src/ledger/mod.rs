@@ -36,14 +36,6 @@ const FREE_AGAIN: Duration = Duration::from_secs(10);
 const FIRST_LIMIT: Duration = Duration::from_secs(5);
 const LONGEST_LIMIT: Duration = Duration::from_secs(30);
 
-/// Readings of own traffic before a comparison: it rises above the largest of them, or falls below
-/// the least. Own traffic that varies does neither by itself.
-const BEFORE: usize = 10;
-
-/// Part of own traffic in the other direction below which own traffic may be its acknowledgements,
-/// in percent: an effect of relays on it is one of theirs in the other direction.
-const ACKNOWLEDGEMENTS_PERCENT: u64 = 5;
-
 /// Change of own traffic that is an effect of relays, in percent.
 const EFFECT_PERCENT: u64 = 10;
 
@@ -96,8 +88,6 @@ struct Reading {
 struct Rates {
     own: BitRate,
     lent: BitRate,
-    /// Rates of own traffic at the last readings: the least and the largest.
-    own_before: (BitRate, BitRate),
     /// The least of the intervals.
     least_own: BitRate,
     least_total: BitRate,
@@ -152,8 +142,6 @@ impl Default for Phase {
 pub struct LinkLedger {
     /// The last readings.
     recent: VecDeque<Reading>,
-    /// Rates of own traffic at the last ones.
-    owns: VecDeque<BitRate>,
     /// Totals that count: each is smaller than those before it.
     totals: VecDeque<(Timestamp, BitRate)>,
     phase: Phase,
@@ -162,18 +150,12 @@ pub struct LinkLedger {
 }
 
 impl LinkLedger {
-    /// Takes the counts of now, and the rate of own traffic in the other direction of the link.
-    /// Returns the rate of payload that all relays together may have; `None`: no limit.
-    pub fn handle_reading(
-        &mut self,
-        now: Timestamp,
-        passed: Passed,
-        other_way: BitRate,
-    ) -> Option<BitRate> {
+    /// Takes the counts of now. Returns the rate of payload that all relays together may have;
+    /// `None`: no limit.
+    pub fn handle_reading(&mut self, now: Timestamp, passed: Passed) -> Option<BitRate> {
         let last = self.recent.back();
         if last.is_some_and(|last| now.since(last.at) > REST) {
             self.recent.clear();
-            self.owns.clear();
             if !matches!(self.phase, Phase::Free { .. }) {
                 self.phase = Phase::default();
             }
@@ -187,15 +169,9 @@ impl LinkLedger {
         if self.recent.len() > INTERVALS + 1 {
             self.recent.pop_front();
         }
-        let rates = self.rates();
-        let limit = rates.and_then(|rates| self.limit(now, rates, other_way));
+        let limit = self.rates().and_then(|rates| self.limit(now, rates));
         self.limited = limit.is_some();
         limit.map(|rate| percent(rate, PAYLOAD_PERCENT))
-    }
-
-    /// The rate of own traffic at the last reading.
-    pub fn own(&self) -> BitRate {
-        self.owns.back().copied().unwrap_or_default()
     }
 
     /// The rates, once there are enough readings.
@@ -206,36 +182,19 @@ impl LinkLedger {
         };
         let each = recent.windows(2).map(|pair| between(&pair[0], &pair[1]));
         let (own, lent) = between(first, last);
-        let limited = recent[1..].iter().any(|reading| reading.limited);
-        // What own traffic had beside a limit is no comparison for a trial.
-        if !limited || !matches!(self.phase, Phase::Free { .. }) {
-            self.owns.push_back(own);
-        }
-        if self.owns.len() > BEFORE {
-            self.owns.pop_front();
-        }
         Some(Rates {
             own,
             lent,
-            own_before: (
-                self.owns.iter().copied().min().unwrap_or(own),
-                self.owns.iter().copied().max().unwrap_or(own),
-            ),
             least_own: each.clone().map(|(own, _)| own).min()?,
             least_total: each.map(|(own, lent)| sum(own, lent)).min()?,
-            limited,
+            limited: recent[1..].iter().any(|reading| reading.limited),
         })
     }
 
     /// The limit on the wire.
-    fn limit(&mut self, now: Timestamp, rates: Rates, other_way: BitRate) -> Option<BitRate> {
+    fn limit(&mut self, now: Timestamp, rates: Rates) -> Option<BitRate> {
         let most = self.most(now, rates);
-        let next = self.next_phase(now, rates, most, other_way);
-        let is_free = |phase| matches!(phase, Phase::Free { .. });
-        if is_free(next) && !is_free(self.phase) {
-            self.owns.clear();
-        }
-        self.phase = next;
+        self.phase = self.next_phase(now, rates, most);
         let most = most?;
         match self.phase {
             Phase::Free { .. } => None,
@@ -254,15 +213,8 @@ impl LinkLedger {
         }
     }
 
-    fn next_phase(
-        &self,
-        now: Timestamp,
-        rates: Rates,
-        most: Option<BitRate>,
-        other_way: BitRate,
-    ) -> Phase {
+    fn next_phase(&self, now: Timestamp, rates: Rates, most: Option<BitRate>) -> Phase {
         let Rates { own, lent, .. } = rates;
-        let (least_before, most_before) = rates.own_before;
         let small = percent(sum(own, lent), SMALL_PERCENT);
         let Some(most) = most else {
             return Phase::default();
@@ -279,22 +231,12 @@ impl LinkLedger {
                 own: own_then,
                 lent: lent_then,
             } => {
-                // What was before is no comparison.
-                if now < until && (own >= twice(own_then) || lent >= twice(lent_then)) {
-                    let until = until.min(now + READ_EVERY * BEFORE as u32);
-                    return Phase::Free { until, own, lent };
-                }
-                let is_time = now >= until && self.owns.len() == BEFORE;
+                let is_time = now >= until || own >= twice(own_then) || lent >= twice(lent_then);
                 // So few bytes of relays would not be seen in own traffic.
                 let is_seen = percent(lent, TRIAL_PERCENT) >= percent(own, EFFECT_PERCENT);
-                let is_large =
-                    rates.least_own > small && own > percent(other_way, ACKNOWLEDGEMENTS_PERCENT);
-                if is_time && is_seen && is_large && !rates.limited {
-                    return Phase::Trial {
-                        begun: now,
-                        own: most_before,
-                        lent,
-                    };
+                if is_time && is_seen && rates.least_own > small && !rates.limited {
+                    let begun = now;
+                    return Phase::Trial { begun, own, lent };
                 }
                 self.phase
             }
@@ -329,7 +271,7 @@ impl LinkLedger {
                 false => Phase::Release {
                     begun: now,
                     time,
-                    own: least_before,
+                    own,
                 },
             },
             Phase::Release {

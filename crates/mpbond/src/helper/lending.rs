@@ -165,7 +165,6 @@ impl LentLink {
         let all = interfaces.passed(&self.interface);
         let ahead = [0, counts.hs[1].saturating_sub(counts.acked)];
         let paces = [&self.rate.down, &self.rate.up];
-        let own = [0, 1].map(|way| counts.ledgers[way].own());
         for (way, pace) in paces.into_iter().enumerate() {
             // No rate where the interface is gone, or has another name.
             let rate = all.and_then(|all| {
@@ -173,7 +172,7 @@ impl LentLink {
                     all_bytes: all[way].saturating_sub(counts.pipes[way] + ahead[way]),
                     lent_bytes: counts.hs[way] - ahead[way],
                 };
-                counts.ledgers[way].handle_reading(now, passed, own[1 - way])
+                counts.ledgers[way].handle_reading(now, passed)
             });
             if counts.limited[way] != rate.is_some() {
                 counts.limited[way] = rate.is_some();
