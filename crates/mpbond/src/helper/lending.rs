@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mpbond_manager::ledger::{LinkLedger, Passed};
 use mpbond_net::pipe::PipeStream;
@@ -42,6 +43,7 @@ struct LinkCounts {
     ledgers: [LinkLedger; 2],
     /// Whether there are limits, for the log.
     limited: [bool; 2],
+    read: Timestamp,
     /// Bytes of the HS-Paths, and of pipes over the same interface, which are not own traffic.
     hs: Both,
     pipes: Both,
@@ -65,6 +67,7 @@ pub(super) struct OverLink {
 #[derive(Clone, Copy, Default)]
 struct RelayCounts {
     moved: (u64, u64),
+    flowed: Duration,
     hs: Both,
     pipe: Both,
     acked: u64,
@@ -95,7 +98,7 @@ impl OverLink {
         self.obeys.then(|| Arc::clone(&self.link.rate))
     }
 
-    fn counts(&self, stats: &RelayStats) -> RelayCounts {
+    fn counts(&self, stats: &RelayStats, flowed: Duration) -> RelayCounts {
         let headers = |segments: Option<u64>| segments.unwrap_or(0) * self.header_bytes;
         let of = |tcp: &TcpInfo| {
             [
@@ -105,6 +108,7 @@ impl OverLink {
         };
         RelayCounts {
             moved: (stats.bytes_down, stats.bytes_up),
+            flowed,
             hs: of(&stats.hs),
             acked: stats.hs.bytes_acked.unwrap_or(0) + headers(stats.hs.segments_sent),
             pipe: match &stats.pipe {
@@ -150,27 +154,35 @@ impl LentLink {
     ) -> bool {
         let mut counts = self.counts.borrow_mut();
         let counts = &mut *counts;
-        let mut moved = false;
+        let interval = now.since(std::mem::replace(&mut counts.read, now));
+        let (mut moved, mut flows, mut waits) = (false, false, false);
         for (over, handle) in relays {
             let Some(stats) = handle.stats() else {
                 continue;
             };
-            let new = over.counts(&stats);
+            let new = over.counts(&stats, handle.flowed_down());
             let before = over.last.replace(new);
             add(&mut counts.hs, before.hs, new.hs);
             add(&mut counts.pipes, before.pipe, new.pipe);
             counts.acked += new.acked.saturating_sub(before.acked);
             moved |= new.moved != before.moved;
+            // One that flows all the time is all that its path carries, unless the pipe does not
+            // take more.
+            flows |=
+                new.flowed.saturating_sub(before.flowed) >= interval * 4 / 5 && !stats.is_held_up();
+            waits |= stats.hs.notsent_bytes > Some(0);
         }
         let all = interfaces.passed(&self.interface);
         let ahead = [0, counts.hs[1].saturating_sub(counts.acked)];
-        let paces = [&self.rate.down, &self.rate.up];
-        for (way, pace) in paces.into_iter().enumerate() {
+        let paces = [(&self.rate.down, flows), (&self.rate.up, waits)];
+        for (way, (pace, backlogged)) in paces.into_iter().enumerate() {
+            let is_held_back = pace.take_held_back();
             // No rate where the interface is gone, or has another name.
             let rate = all.and_then(|all| {
                 let passed = Passed {
                     all_bytes: all[way].saturating_sub(counts.pipes[way] + ahead[way]),
                     lent_bytes: counts.hs[way] - ahead[way],
+                    backlogged: backlogged || is_held_back,
                 };
                 counts.ledgers[way].handle_reading(now, passed)
             });
@@ -227,7 +239,7 @@ mod tests {
 
     #[test]
     fn bytes_on_the_wire_have_headers() {
-        let counts = over(false).counts(&stats(None));
+        let counts = over(false).counts(&stats(None), Duration::ZERO);
         assert_eq!(counts.hs, [100_000 + 70 * 66, 3_000 + 30 * 66]);
     }
 
@@ -240,7 +252,7 @@ mod tests {
             // Frames.
             (true, None, [1_050, 21_000]),
         ] {
-            let counts = over(same).counts(&stats(pipe));
+            let counts = over(same).counts(&stats(pipe), Duration::ZERO);
             assert_eq!(counts.pipe, counted, "{same} {pipe:?}");
         }
     }

@@ -13,7 +13,7 @@ use super::state::Helper;
 use crate::addresses::interface_of;
 
 /// Readings without a byte of relays before they pause.
-const QUIET_READINGS: u32 = 2;
+const QUIET_READINGS: u32 = 5;
 
 impl Helper {
     /// The link over which a relay's HS-Path runs, from this address; none for the host itself,

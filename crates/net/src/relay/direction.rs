@@ -285,7 +285,7 @@ impl Direction {
                 break;
             }
             let wanted = room.min(TURN_BYTES);
-            let Some(allowed) = self.allowed(wanted, limits.pace) else {
+            let Some((allowed, waited)) = self.allowed(wanted, limits.pace) else {
                 break;
             };
             let granted = limits.budget.map_or(allowed, |b| b.reserve(allowed));
@@ -298,7 +298,7 @@ impl Direction {
                 budget.give_back(granted - read);
             }
             if let Some(pace) = limits.pace {
-                pace.give_back(allowed - read);
+                pace.give_back(allowed - read, waited && read > 0);
             }
             let filled = filled.map_err(|e| Halt::Failed(End::Source, e))?;
             moved.read += filled.bytes;
@@ -313,25 +313,23 @@ impl Direction {
         Ok(moved)
     }
 
-    /// Bytes that may be read now; `None` while the pace forbids it.
-    fn allowed(&mut self, wanted: u64, pace: Option<&Pace>) -> Option<u64> {
+    /// Bytes that may be read now, and whether they had to wait for it; `None` while the pace
+    /// forbids it.
+    fn allowed(&mut self, wanted: u64, pace: Option<&Pace>) -> Option<(u64, bool)> {
         let Some(pace) = pace else {
-            return Some(wanted);
+            return Some((wanted, false));
         };
         if self.waits_for_pace {
             return None;
         }
         if let Some(granted) = self.granted.take().filter(|bytes| *bytes > 0) {
             let now = granted.min(wanted);
-            pace.give_back(granted - now);
-            return Some(now);
-        }
-        if !pace.has_rate() {
-            return Some(wanted);
+            pace.give_back(granted - now, false);
+            return Some((now, true));
         }
         let Grant { bytes, at } = pace.ask(Instant::now(), wanted);
         let Some(at) = at else {
-            return Some(bytes);
+            return Some((bytes, false));
         };
         self.granted = Some(bytes);
         self.paced.as_mut().reset(at);

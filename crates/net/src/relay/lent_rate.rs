@@ -1,5 +1,6 @@
 //! Rates at which the relays of a link read, together in each direction.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -49,11 +50,7 @@ impl LentRate {
 /// The rate of one direction, for all relays (a token bucket): each part of the future belongs to
 /// the relay that asked for it first.
 #[derive(Debug, Default)]
-pub struct Pace {
-    state: Mutex<State>,
-    /// Whether there is a rate: without one, a relay needs neither the lock nor the time.
-    is_set: AtomicBool,
-}
+pub struct Pace(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -62,6 +59,7 @@ struct State {
     /// that what was granted at one rate and is given back at another one is the same.
     balance: f64,
     since: Option<Instant>,
+    has_held_back: bool,
 }
 
 impl State {
@@ -97,11 +95,12 @@ impl Pace {
         if state.rate.is_none() {
             state.since = None;
         }
-        self.is_set.store(state.rate.is_some(), Relaxed);
     }
 
-    pub(super) fn has_rate(&self) -> bool {
-        self.is_set.load(Relaxed)
+    /// Whether the rate has made a relay wait with bytes that it could have read, since the last
+    /// call.
+    pub fn take_held_back(&self) -> bool {
+        mem::take(&mut self.lock().has_held_back)
     }
 
     /// Asks for bytes. What is not read of them is given back.
@@ -130,16 +129,16 @@ impl Pace {
         Grant { bytes, at }
     }
 
-    /// Gives back what was not read.
-    pub(super) fn give_back(&self, bytes: u64) {
-        if self.has_rate() {
-            self.lock().balance += bytes as f64;
-        }
+    /// Gives back what was not read. `held_back`: what was read had to wait.
+    pub(super) fn give_back(&self, bytes: u64, held_back: bool) {
+        let mut state = self.lock();
+        state.balance += bytes as f64;
+        state.has_held_back |= held_back;
     }
 
     // Uncontended: one thread runs the relays and sets the rate.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -179,8 +178,17 @@ mod tests {
             assert_eq!(pace.ask(now, 1 << 20), Grant { bytes, at });
         }
         // The last one has read nothing: another one gets its part.
-        pace.give_back(bytes);
+        pace.give_back(bytes, false);
         assert_eq!(pace.ask(now, 1 << 20).at, Some(now + ms(16)));
+    }
+
+    #[test]
+    fn bytes_that_waited_are_noted_once() {
+        let pace = paced(RATE);
+        pace.give_back(0, false);
+        assert!(!pace.take_held_back());
+        pace.give_back(0, true);
+        assert!(pace.take_held_back() && !pace.take_held_back());
     }
 
     #[test]
@@ -215,7 +223,7 @@ mod tests {
         let at = pace.ask(now, 1 << 20).at.unwrap();
         assert!(at <= now + ms(5), "{:?}", at - now);
         pace.set_rate(Some(BitRate::from_bps(80_000)));
-        pace.give_back(3 * LEAST_BYTES + 4_000);
+        pace.give_back(3 * LEAST_BYTES + 4_000, false);
         assert!(pace.ask(now, 100).at.is_none_or(|at| at <= now + ms(1)));
     }
 

@@ -414,6 +414,7 @@ async fn read_at_a_rate(kind: Kind, down: bool) {
     let whole = rate.bytes_in(begun.elapsed());
     assert!(got <= whole + 64_000, "{kind:?} {down}: {got} of {whole}");
     assert!(got >= whole / 20, "{kind:?} {down}: {got} of {whole}");
+    assert!(pace.take_held_back(), "{kind:?} {down}");
     // It waits for its turn, and then goes on without a limit.
     pace.set_rate(None);
     let begun = Instant::now();
