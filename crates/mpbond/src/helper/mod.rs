@@ -6,8 +6,6 @@ mod battery_watch;
 mod budget;
 mod control;
 mod frames;
-mod lending;
-mod lending_watch;
 mod measurement;
 mod offers;
 mod promise;

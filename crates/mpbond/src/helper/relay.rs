@@ -1,6 +1,5 @@
 //! Relays: from the ticket to the last byte.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use mpbond_net::pipe::PipeStream;
@@ -8,14 +7,13 @@ use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
 use tracing::{debug, info, warn};
 
 use super::budget::MonthlyBudget;
-use super::lending::OverLink;
 use super::promise::{Event, Kind, Promised};
 use super::state::{Active, Helper, add_relayed};
 use crate::rate_limited_log::Line;
 
 impl Helper {
     /// Relays between a new pipe and the HS-Path that was opened for it.
-    pub(super) async fn relay(self: &Rc<Self>, pipe: PipeStream, promised: Promised) {
+    pub(super) async fn relay(&self, pipe: PipeStream, promised: Promised) {
         let Promised {
             primary,
             proxies,
@@ -67,12 +65,10 @@ impl Helper {
         }
         self.reached.borrow_mut().worked(proxy);
         let one = self.pipe(primary, ends);
-        let over = hs_local.and_then(|hs| self.link_of(hs.to_canonical(), &pipe, !express));
         let options = RelayOptions {
             bound_bytes: self.config().buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
             is_one_of_several: Arc::clone(&one.is_one_of_several),
-            lent: over.as_ref().and_then(OverLink::rates),
             ..RelayOptions::default()
         };
         let relay = match Relay::new(pipe, hs, options) {
@@ -96,7 +92,6 @@ impl Helper {
                 handle: handle.clone(),
                 hs_local,
                 pipe: one,
-                over,
             },
         );
         if let Some(Line { left_out }) = self.line(primary) {

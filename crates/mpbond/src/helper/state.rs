@@ -23,7 +23,6 @@ use tracing::info;
 use super::battery::OwnBattery;
 use super::budget::MonthlyBudget;
 use super::frames::Frames;
-use super::lending::OverLink;
 use super::promise::Promise;
 use super::proxies::Names;
 use super::several::{Ends, Pipe};
@@ -35,7 +34,6 @@ use crate::random;
 use crate::rate_limited_log::{Line, PeerLog};
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::SandboxStatus;
-use crate::usage::InterfaceBytes;
 
 /// Limits of control connections, in total and per primary: one in use for each pipe, and dead ones
 /// that the helper has not detected yet. Four pipes can be lost and come back at once.
@@ -71,8 +69,6 @@ pub(super) struct Active {
     /// The own address that the HS-Path runs from.
     pub(super) hs_local: Option<IpAddr>,
     pub(super) pipe: Pipe,
-    /// The link that it uses.
-    pub(super) over: Option<OverLink>,
 }
 
 /// State that all tasks of a helper share, on one thread.
@@ -103,7 +99,6 @@ pub(super) struct Helper {
     pub(super) next_relay: Cell<u64>,
     pub(super) budget: Option<MonthlyBudget>,
     pub(super) battery: OwnBattery,
-    pub(super) interfaces: InterfaceBytes,
     pub(super) clock: Clock,
     /// Whether own connections bear the mark that interception on this device lets through.
     marks: bool,
@@ -150,7 +145,6 @@ impl Helper {
             next_relay: Cell::new(0),
             budget,
             battery: OwnBattery::new(config.battery_floor),
-            interfaces: InterfaceBytes::of_this_host(),
             clock: Clock::start(),
             marks,
             refused: PeerLog::default(),

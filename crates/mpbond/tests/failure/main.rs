@@ -37,7 +37,6 @@ mod hotspot;
 mod idle;
 mod interface;
 mod kill_switch;
-mod lending;
 mod link_facts;
 mod link_limits;
 mod locks;
