@@ -66,7 +66,6 @@
 //! | `rejoin` | when a session without new streams is joined again ([`Rejoin`], one for each) |
 //! | `outage` | new connections while no path to the proxy works |
 //! | `unanswered` | in an outage, streams that the proxy has not received: they go direct |
-//! | [`ledger`] | at a helper: the rate at which relays carry data beside own traffic (ADR 0041) |
 //! | [`wear`] | a watch's Bluetooth and WiFi (ADR 0023) |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
@@ -78,7 +77,6 @@ mod config;
 mod context;
 mod express;
 mod ids;
-pub mod ledger;
 mod link;
 mod link_state;
 mod manager;
