@@ -51,9 +51,6 @@ impl Budget {
 /// Time without a byte after which a relay is idle.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Longest pause between bytes that come over the HS-Path within one flow.
-const FLOW_PAUSE: Duration = Duration::from_millis(20);
-
 /// The two sockets of a relay.
 #[derive(Debug)]
 pub(super) struct Sockets {
@@ -83,8 +80,6 @@ pub(super) struct Shared {
     last_hs_byte_us: AtomicU64,
     /// The same for received bytes only.
     last_hs_down_us: AtomicU64,
-    /// Microseconds in which bytes came, with pauses of at most [`FLOW_PAUSE`].
-    flowed_down_us: AtomicU64,
 }
 
 impl Shared {
@@ -104,7 +99,6 @@ impl Shared {
             began: Instant::now(),
             last_hs_byte_us: AtomicU64::new(0),
             last_hs_down_us: AtomicU64::new(0),
-            flowed_down_us: AtomicU64::new(0),
         }
     }
 
@@ -153,10 +147,7 @@ impl Shared {
     /// Records a byte received on the HS-Path.
     pub(super) fn hs_byte_came_down(&self) {
         let now = self.hs_byte_passed();
-        let before = self.last_hs_down_us.swap(now, Relaxed);
-        let pause = Duration::from_micros(now.saturating_sub(before)).min(FLOW_PAUSE);
-        let us = u64::try_from(pause.as_micros()).unwrap_or_default();
-        self.flowed_down_us.fetch_add(us, Relaxed);
+        self.last_hs_down_us.store(now, Relaxed);
     }
 
     fn hs_byte_passed(&self) -> u64 {
@@ -225,11 +216,6 @@ impl RelayHandle {
     pub fn moved(&self) -> (u64, u64) {
         let s = &self.shared;
         (s.bytes_down.load(Relaxed), s.bytes_up.load(Relaxed))
-    }
-
-    /// Time in which bytes came over the HS-Path, with pauses of at most 20 ms.
-    pub fn flowed_down(&self) -> Duration {
-        Duration::from_micros(self.shared.flowed_down_us.load(Relaxed))
     }
 
     /// Reads the statistics without disturbing the relay. `None` when it has ended.
@@ -333,22 +319,5 @@ mod tests {
         assert_eq!(budget.left_bytes(), 25);
         budget.set_left_bytes(7);
         assert_eq!(budget.reserve(u64::MAX), 7);
-    }
-
-    /// Single packets with long pauses are no flow.
-    #[tokio::test(start_paused = true)]
-    async fn the_time_of_a_flow_is_counted() {
-        let shared = Shared::new(0);
-        let flowed = async |pause, count| {
-            let before = shared.flowed_down_us.load(Relaxed);
-            for _ in 0..count {
-                tokio::time::advance(Duration::from_millis(pause)).await;
-                shared.hs_byte_came_down();
-            }
-            (shared.flowed_down_us.load(Relaxed) - before) / 1_000
-        };
-        assert_eq!(flowed(1, 500).await, 500);
-        assert_eq!(flowed(20, 5).await, 100);
-        assert_eq!(flowed(100, 5).await, 100);
     }
 }
