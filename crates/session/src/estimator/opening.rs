@@ -26,8 +26,9 @@ impl Estimator {
         self.one_way_delay() + pad::to_duration(near.max(far))
     }
 
-    /// Round trips until the near hop's window lets the next packet go. After a pause it is the
-    /// initial one again (RFC 5681, section 4.1), whatever TCP_INFO shows until then.
+    /// Round trips until the near hop's window lets the next packet go. After a pause TCP begins
+    /// with the initial one again (RFC 5681, section 4.1), which TCP_INFO does not show until then.
+    /// Linux halves it once for each timeout: after a short pause it is larger than assumed here.
     fn near_rounds(&self, now: Timestamp, sent: u64) -> f64 {
         let timeout = self.path.srtt + LEAST_TIMEOUT;
         let owes = sent > self.path.bytes_arrived;

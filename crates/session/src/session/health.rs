@@ -184,8 +184,8 @@ impl Watch<'_> {
 
 /// Time from which on a potentially failed subflow has brought no stream bytes either. While it
 /// does, nothing is gained by its end: what a helper holds for it would be lost, and an ACK that
-/// has no other way lies behind that. A path that is dead in the other direction alone soon brings
-/// nothing more, because TCP's own acknowledgements are lost.
+/// has no other way lies behind that. A path that loses packets in the other direction soon brings
+/// nothing more, because TCP's acknowledgements are lost; else the peer's windows end it.
 fn useless_since(s: &Subflow) -> Option<Timestamp> {
     let failed = s.health.failed_since?;
     Some(s.counters.last_in.map_or(failed, |at| at.max(failed)))
