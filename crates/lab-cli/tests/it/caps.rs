@@ -430,6 +430,17 @@ fn the_account_of_a_helper_has_the_octets_that_tcp_has_carried_for_it() {
         let mut primary = folder.start_primary();
         assert_eq!(through(1_500_000, 400_000), 1_500_000);
         assert_eq!(through(1_000, 0), 1_000);
+        // What is under way when a primary stops, as the acknowledgement of a last FIN, is counted
+        // by the helper alone.
+        let lent = || folder.status("helper").unwrap().budget.unwrap().used_bytes;
+        let mut last = (folder.used(), Instant::now());
+        until("nothing is under way", || {
+            let used = folder.used();
+            if used != last.0 || used != lent() {
+                last = (used, Instant::now());
+            }
+            last.1.elapsed() > Duration::from_secs(1)
+        });
         primary.stop();
     }
     std::fs::write(folder.file("stop"), "").unwrap();
