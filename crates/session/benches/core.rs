@@ -44,6 +44,7 @@ fn decisions() {
             helper: (i > 0).then_some(HelperId(i)),
             idle: i == 3,
             pad: Duration::from_millis(u64::from(i) * 10 + 20),
+            frame: Duration::from_millis(12),
             rtt: Duration::from_millis(50),
             throughput: BitRate::from_mbps(8.0),
         })

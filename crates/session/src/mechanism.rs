@@ -17,6 +17,8 @@ pub enum Mechanism {
     /// The scheduler PAMS waits for a busy subflow that delivers sooner (MPBond, Algorithm 1, lines
     /// 7 to 14). Without it: `min-pad`.
     Deferral,
+    /// The scheduler counts a frame's own time, after the PAD of its first byte (ADR 0063).
+    WholeFrames,
     /// Limit on what is under way on a near hop, in time (ADR 0007).
     NearBound,
     /// Limit on what is owed through a helper whose far hop has shown no rate.
@@ -65,8 +67,9 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Deferral,
+        Self::WholeFrames,
         Self::NearBound,
         Self::UnprovenBound,
         Self::InteractiveBound,
@@ -95,6 +98,7 @@ impl Mechanism {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Deferral => "deferral",
+            Self::WholeFrames => "whole-frames",
             Self::NearBound => "near-bound",
             Self::UnprovenBound => "unproven-bound",
             Self::InteractiveBound => "interactive-bound",

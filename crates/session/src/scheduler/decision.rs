@@ -19,10 +19,20 @@ pub struct SubflowView {
     pub idle: bool,
     /// Pipe-aware delay ([`crate::pad`]).
     pub pad: Duration,
+    /// Time from the arrival of the first byte of the next frame to that of its last; zero where
+    /// PAD stands for both, as published.
+    pub frame: Duration,
     /// Round-trip time of the hop that leaves the sender, by which min-rtt chooses.
     pub rtt: Duration,
     /// End-to-end throughput: the minimum over its hops (Th\[i\] in Algorithm 1 of MPBond).
     pub throughput: BitRate,
+}
+
+impl SubflowView {
+    /// Time until the next frame has arrived as a whole.
+    pub fn delivered(&self) -> Duration {
+        self.pad.saturating_add(self.frame)
+    }
 }
 
 /// Bytes that wait to be scheduled.

@@ -18,15 +18,16 @@ impl Scheduler for Pams {
     }
 
     fn decide(&mut self, now: Timestamp, subflows: &[SubflowView], backlog: Backlog) -> Decision {
-        // Line 6: target <- GetIdleSubflowWithMinPAD().
-        let Some(target) = idle(subflows).min_by_key(|s| s.pad) else {
+        // Line 6: target <- GetIdleSubflowWithMinPAD(); of frames, the last bytes count.
+        let Some(target) = idle(subflows).min_by_key(|s| s.delivered()) else {
             return wait(now);
         };
+        let delivered = target.delivered();
         // Lines 7 to 10: what the busy subflows deliver before `target` would.
         let diff: f64 = subflows
             .iter()
-            .filter(|s| !s.idle && s.pad < target.pad)
-            .map(|s| (target.pad - s.pad).as_secs_f64() * s.throughput.bytes_per_sec())
+            .filter(|s| !s.idle && s.pad < delivered)
+            .map(|s| (delivered - s.pad).as_secs_f64() * s.throughput.bytes_per_sec())
             .sum();
         // Lines 11 to 14.
         if diff > backlog.unscheduled_bytes as f64 {

@@ -14,6 +14,7 @@ pub(crate) fn view(id: u32, idle: bool, pad_ms: u64, mbps: f64) -> SubflowView {
         helper: (id > 0).then_some(HelperId(id)),
         idle,
         pad: Duration::from_millis(pad_ms),
+        frame: Duration::ZERO,
         rtt: Duration::from_millis(50 - u64::from(id)),
         throughput: BitRate::from_mbps(mbps),
     }
@@ -35,6 +36,26 @@ fn decide(s: &mut dyn Scheduler, views: &[SubflowView], unscheduled_bytes: u64) 
             None
         }
     }
+}
+
+#[test]
+fn a_frame_counts_until_its_last_byte() {
+    let frames = |mut views: [SubflowView; 2], times: [u64; 2]| {
+        for (view, ms) in views.iter_mut().zip(times) {
+            view.frame = Duration::from_millis(ms);
+        }
+        views
+    };
+    // The busy one delivers 70 KB before the first byte would arrive, 120 KB before the last.
+    let slow = [view(0, false, 30, 8.0), view(1, true, 100, 0.6)];
+    let decide = |views: &[SubflowView], left| decide(&mut Pams::default(), views, left);
+    assert_eq!(decide(&frames(slow, [12, 0]), 100_000), Some(1));
+    assert_eq!(decide(&frames(slow, [12, 50]), 100_000), None);
+    assert_eq!(decide(&frames(slow, [12, 50]), 130_000), Some(1));
+    // Of two idle ones, that which delivers the frame first.
+    let idle = [view(0, true, 40, 8.0), view(1, true, 30, 0.6)];
+    assert_eq!(decide(&frames(idle, [0, 0]), 100_000), Some(1));
+    assert_eq!(decide(&frames(idle, [10, 50]), 100_000), Some(0));
 }
 
 /// Algorithm 1, by hand. 8 Mbit/s is 1000 bytes a millisecond.

@@ -81,13 +81,13 @@ enum Short {
     All,
 }
 
-/// Bytes that the fastest of the subflows that the scheduler was shown delivers before a byte that
-/// is given to this one arrives.
+/// Bytes that the fastest of the subflows that the scheduler was shown delivers before a frame that
+/// is given to this one has arrived.
 pub(super) fn bytes_before(on: SubflowId, views: &[SubflowView]) -> u64 {
     let own = views.iter().find(|v| v.id == on);
-    let fastest = views.iter().min_by_key(|v| v.pad);
+    let fastest = views.iter().min_by_key(|v| v.delivered());
     own.zip(fastest).map_or(0, |(own, fastest)| {
-        let later = own.pad.saturating_sub(fastest.pad);
+        let later = own.delivered().saturating_sub(fastest.delivered());
         fastest.throughput.bytes_in(later)
     })
 }
@@ -199,6 +199,14 @@ impl Session {
         let Some(best) = self.subflows.iter().filter_map(tier).min() else {
             return;
         };
+        // As published, PAD stands for the whole frame.
+        let config = &self.config;
+        let whole = config.uses(Mechanism::WholeFrames) && !config.scheduler.fills_windows();
+        let waiting = whole.then(|| self.streams.unscheduled_beside(paths));
+        let frame = |s: &Subflow| {
+            let bytes = |waiting| self.record_limit(now, s).min(waiting);
+            s.throughput(now).time_for(waiting.map_or(0, bytes))
+        };
         for (i, s) in self.subflows.iter().enumerate() {
             if tier(s) == Some(best) && passed_over.with_nothing >> i.min(63) & 1 == 0 {
                 views.push(SubflowView {
@@ -206,6 +214,7 @@ impl Session {
                     helper: s.helper,
                     idle: self.is_idle(now, s, bounds) && passed_over.waiting >> i.min(63) & 1 == 0,
                     pad: s.pad(now),
+                    frame: frame(s),
                     rtt: s.estimator.path().srtt,
                     throughput: s.throughput(now),
                 });

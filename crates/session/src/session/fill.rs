@@ -91,20 +91,25 @@ impl Session {
         frames: &'a mut Vec<SentFrame>,
     ) -> Target<'a> {
         let s = &self.subflows[i];
-        let (time, least) = match self.short_exchanges.is_recent(now) {
-            true => (SHORT_RECORD_TIME, LEAST_SHORT_RECORD),
-            false => (RECORD_TIME, LEAST_RECORD),
-        };
-        let octets = s.throughput(now).bytes_in(time);
         Target {
             now,
             i,
             on: s.id,
             path: s.path,
             out,
-            limit: octets.clamp(least, MAX_RECORD_BYTES as u64) as usize,
+            limit: self.record_limit(now, s) as usize,
             frames,
         }
+    }
+
+    /// Maximum octets of the next record on a subflow.
+    pub(super) fn record_limit(&self, now: Timestamp, s: &Subflow) -> u64 {
+        let (time, least) = match self.short_exchanges.is_recent(now) {
+            true => (SHORT_RECORD_TIME, LEAST_SHORT_RECORD),
+            false => (RECORD_TIME, LEAST_RECORD),
+        };
+        let octets = s.throughput(now).bytes_in(time);
+        octets.clamp(least, MAX_RECORD_BYTES as u64)
     }
 
     /// Fills a record with bytes of these streams: ranks in their order, streams of a rank in turn,
