@@ -52,7 +52,7 @@ impl Outage {
         self.policy = policy;
     }
 
-    fn has_path(&self, cx: &Context) -> bool {
+    fn works(&self, cx: &Context) -> bool {
         match self.policy {
             WithoutProxy::Direct => cx.works(),
             WithoutProxy::Refuse => cx.established && cx.subflows.any(),
@@ -60,22 +60,25 @@ impl Outage {
     }
 
     pub(crate) fn advance(&mut self, cx: &mut Context) {
-        if self.has_path(cx) {
+        let works = self.works(cx);
+        // Acknowledgements of what went out may lie behind all that a helper holds, while that
+        // arrives.
+        let hears = || cx.established && cx.subflows.any_hears(cx.now);
+        if works || hears() {
             self.since = None;
-            self.look_at = None;
             if std::mem::take(&mut self.told) {
                 cx.tell(Notice::ProxyReached);
             }
-            return;
+        } else {
+            let since = *self.since.get_or_insert(cx.now);
+            if !self.told && cx.now >= since + WAIT_FOR_PATH {
+                self.told = true;
+                cx.tell(Notice::ProxyLost);
+            }
         }
-        let since = *self.since.get_or_insert(cx.now);
-        if !self.told && cx.now >= since + WAIT_FOR_PATH {
-            self.told = true;
-            cx.tell(Notice::ProxyLost);
-        }
-        if self.look_at.is_none_or(|at| at <= cx.now) {
-            let silent = cx.subflows.any_silent();
-            self.look_at = silent.then(|| cx.now + LOOK_EVERY);
+        if works || self.look_at.is_none_or(|at| at <= cx.now) {
+            let looks = !works && cx.subflows.any_silent();
+            self.look_at = looks.then(|| cx.now + LOOK_EVERY);
         }
     }
 

@@ -154,6 +154,12 @@ impl Subflows {
         self.list.iter().any(|s| s.answered && !s.silent)
     }
 
+    /// Whether the proxy has answered on one over which records come now, silent or not.
+    pub(crate) fn any_hears(&self, now: Timestamp) -> bool {
+        let hears = |s: &Subflow| s.answered && now.since(s.heard) <= QUIET;
+        self.list.iter().any(hears)
+    }
+
     pub(crate) fn any_silent(&self) -> bool {
         self.list.iter().any(|s| s.silent)
     }

@@ -144,6 +144,20 @@ impl Bench {
         self.manager.handle_subflows(self.now, [fact]);
     }
 
+    /// The session says that a subflow is silent, over which a record has just arrived.
+    pub fn silent_but_heard(&mut self, id: SubflowId) {
+        let fact = SubflowFacts {
+            id,
+            silent: true,
+            last_moved: Some(self.now),
+            octets: 1 << 20,
+            heard: self.now,
+            idle_before: Duration::ZERO,
+            idle_survived: Duration::ZERO,
+        };
+        self.manager.handle_subflows(self.now, [fact]);
+    }
+
     /// The session says that a subflow is silent, which had been idle for this long.
     pub fn silent_after(&mut self, id: SubflowId, idle_before: Duration) {
         let fact = SubflowFacts {

@@ -87,6 +87,26 @@ fn a_silent_path_is_none_where_connections_go_direct_and_one_where_they_are_refu
 }
 
 #[test]
+fn a_silent_path_over_which_records_come_is_no_outage_until_they_end() {
+    let (mut b, subflow) = joined(WithoutProxy::Direct);
+    for _ in 0..30 {
+        b.silent_but_heard(subflow);
+        assert_eq!(notices(&b.pass(ms(100))), []);
+        assert_eq!(b.manager.admission(b.now), Admission::Session);
+    }
+    // 250 ms after the last one, at the next look.
+    b.pass(ms(200));
+    assert_eq!(
+        b.manager.admission(b.now),
+        Admission::Wait(b.now + WAIT_FOR_PATH)
+    );
+    assert_eq!(notices(&b.pass(ms(1_499))), []);
+    assert_eq!(notices(&b.pass(ms(1))), [Notice::ProxyLost]);
+    b.silent_but_heard(subflow);
+    assert_eq!(notices(&b.actions()), [Notice::ProxyReached]);
+}
+
+#[test]
 fn a_connection_of_which_the_proxy_never_heard_goes_direct_1500_ms_after_the_silence() {
     let (mut b, subflow) = joined(WithoutProxy::Direct);
     let stream = StreamId(3);
