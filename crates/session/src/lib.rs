@@ -132,6 +132,7 @@ mod stats;
 mod stream;
 mod subflow;
 mod treatment;
+mod unix_queue;
 pub mod wire;
 
 pub use class::StreamClass;
@@ -157,4 +158,5 @@ pub use session::{
 pub use stats::{SessionStats, StreamShare, StreamStats, SubflowState, SubflowStats};
 pub use subflow::SubflowSetup;
 pub use treatment::Treatment;
+pub use unix_queue::UnixQueue;
 pub use wire::{Capabilities, Destination, Families, Limits, PathLabel, Role};

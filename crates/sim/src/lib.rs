@@ -7,7 +7,9 @@
 //! - [`trace`]: recorded rates, as Mahimahi packet opportunities or as a table.
 //! - [`ideal`]: lower bound of a transfer's time over the links of a topology.
 //! - [`tcp`]: a byte stream with the behaviour of TCP on such links.
-//! - [`relay`]: two TCP connections joined by a bounded buffer, as at a helper.
+//! - [`stream`]: a socket behind which a process carries bytes over Bluetooth.
+//! - [`hop`]: what both kinds of sockets have in common.
+//! - [`relay`]: two connections joined by a bounded buffer, as at a helper.
 //! - [`day`]: a day of a laptop and its helpers, with the faults of one.
 //! - [`application`]: browsers and video players.
 //! - [`wear`]: a server, a phone and a watch with Bluetooth and WiFi.
@@ -18,10 +20,12 @@
 
 pub mod application;
 pub mod day;
+pub mod hop;
 pub mod ideal;
 pub mod link;
 pub mod relay;
 pub mod rows;
+pub mod stream;
 pub mod tcp;
 pub mod trace;
 pub mod wear;

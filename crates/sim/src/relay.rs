@@ -5,11 +5,13 @@
 //! reads eagerly.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use mpbond_units::{QueueBound, Timestamp};
+use mpbond_units::{QueueBound, Sojourn, Timestamp};
 
-use crate::tcp::{Socket, State};
+use crate::hop::Hop;
+use crate::tcp::State;
 
 /// One direction of a relay.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ struct Half {
     relayed_bytes: u64,
     /// Bound of what the socket that is written to has in flight or unsent, if it has one.
     queue: Option<QueueBound>,
+    /// How long bytes stay, if that is measured.
+    sojourn: Option<Sojourn>,
 }
 
 /// The relay between two sockets, the first one of which is that of a pipe. It owns neither: call
@@ -47,33 +51,37 @@ impl Relay {
         self
     }
 
+    /// With a measurement of how long bytes to the first socket stay.
+    pub fn with_sojourn(mut self) -> Self {
+        self.backward.sojourn = Some(Sojourn::default());
+        self
+    }
+
+    /// Sojourn time of the last byte that the first socket has sent, if it is measured.
+    pub fn backward_sojourn(&self) -> Option<Duration> {
+        self.backward.sojourn.as_ref()?.last()
+    }
+
     /// Moves bytes both ways, and passes on the end of a stream or a reset. Returns whether
     /// anything moved.
-    pub fn handle(&mut self, now: Timestamp, first: &mut Socket, second: &mut Socket) -> bool {
-        match (first.state(), second.state()) {
-            (State::Reset, State::Reset) => return false,
-            (State::Reset, _) => {
-                second.abort();
-                return true;
-            }
-            (_, State::Reset) => {
-                first.abort();
-                return true;
-            }
-            _ => {}
+    pub fn handle(&mut self, now: Timestamp, first: &mut dyn Hop, second: &mut dyn Hop) -> bool {
+        if let Some(moved) = pass_reset(first, second) {
+            return moved;
         }
         let forward = self.forward.pump(now, first, second, self.bound_bytes);
         let backward = self.backward.pump(now, second, first, self.bound_bytes);
-        forward | backward
+        // The end of a byte stream is found behind its last byte.
+        let ended = pass_reset(first, second).unwrap_or_default();
+        forward | backward | ended
     }
 
     /// Bytes queued from the first socket to the second.
-    pub fn forward_level_bytes(&self, first: &Socket, second: &Socket) -> u64 {
+    pub fn forward_level_bytes(&self, first: &dyn Hop, second: &dyn Hop) -> u64 {
         self.forward.level(first, second)
     }
 
     /// Bytes queued from the second socket to the first.
-    pub fn backward_level_bytes(&self, first: &Socket, second: &Socket) -> u64 {
+    pub fn backward_level_bytes(&self, first: &dyn Hop, second: &dyn Hop) -> u64 {
         self.backward.level(second, first)
     }
 
@@ -93,12 +101,23 @@ impl Relay {
     }
 }
 
+/// Passes a reset on, if there is one; whether that has changed anything.
+fn pass_reset(first: &mut dyn Hop, second: &mut dyn Hop) -> Option<bool> {
+    match (first.state(), second.state()) {
+        (State::Reset, State::Reset) => return Some(false),
+        (State::Reset, _) => second.abort(),
+        (_, State::Reset) => first.abort(),
+        _ => return None,
+    }
+    Some(true)
+}
+
 impl Half {
-    fn level(&self, from: &Socket, to: &Socket) -> u64 {
+    fn level(&self, from: &dyn Hop, to: &dyn Hop) -> u64 {
         from.readable_bytes() + self.held_bytes + to.notsent_bytes()
     }
 
-    fn pump(&mut self, now: Timestamp, from: &mut Socket, to: &mut Socket, bound: u64) -> bool {
+    fn pump(&mut self, now: Timestamp, from: &mut dyn Hop, to: &mut dyn Hop, bound: u64) -> bool {
         let mut moved = self.drain(now, to);
         let unsent = to.notsent_bytes();
         let mut room = bound.saturating_sub(self.held_bytes + unsent);
@@ -111,6 +130,12 @@ impl Half {
             moved = true;
         }
         moved |= self.drain(now, to);
+        if let Some(sojourn) = &mut self.sojourn {
+            let now = now.since(Timestamp::ZERO);
+            let came = self.relayed_bytes + self.held_bytes + from.readable_bytes();
+            sojourn.came(came, now, Duration::ZERO);
+            sojourn.left(self.relayed_bytes - to.notsent_bytes(), now);
+        }
         if self.held.is_empty() && from.peer_finished() && !to.has_finished() {
             to.finish();
             moved = true;
@@ -119,7 +144,7 @@ impl Half {
     }
 
     /// Bytes that may be written, by the bound of what is in flight or unsent.
-    fn room(&mut self, now: Timestamp, to: &Socket) -> usize {
+    fn room(&mut self, now: Timestamp, to: &dyn Hop) -> usize {
         let Some(queue) = &mut self.queue else {
             return usize::MAX;
         };
@@ -133,7 +158,7 @@ impl Half {
         room.map_or(usize::MAX, |bytes| bytes as usize)
     }
 
-    fn drain(&mut self, now: Timestamp, to: &mut Socket) -> bool {
+    fn drain(&mut self, now: Timestamp, to: &mut dyn Hop) -> bool {
         if self.held.is_empty() {
             return false;
         }
@@ -159,8 +184,6 @@ impl Half {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use mpbond_units::BitRate;
 
     use super::*;

@@ -15,6 +15,7 @@ mod queue_bound;
 mod rate;
 mod shell_word;
 mod size;
+mod sojourn;
 mod time;
 pub mod wireless;
 
@@ -23,4 +24,5 @@ pub use queue_bound::QueueBound;
 pub use rate::{BitRate, ParseBitRateError};
 pub use shell_word::shell_word;
 pub use size::{ParseSizeError, Size};
+pub use sojourn::Sojourn;
 pub use time::Timestamp;

@@ -51,12 +51,8 @@ pub(crate) fn leave_out(e: &mut Experiment) -> Vec<String> {
     let all: Vec<String> = (e.schemes.iter().filter(carries))
         .map(|s| s.name.get_ref().clone())
         .collect();
-    let has_bluetooth = e.links.iter().any(|link| link.bluetooth.is_some());
     e.schemes.retain(|scheme| {
-        let why = match has_bluetooth && scheme.devices > 1 {
-            true => Some("emulated Bluetooth joins sockets of real daemons".to_owned()),
-            false => scheme_needs(scheme),
-        };
+        let why = scheme_needs(scheme);
         if let Some(why) = &why {
             say(format!("scheme \"{}\": {why}", scheme.name.get_ref()));
         }
@@ -120,20 +116,21 @@ fn scheme_needs(scheme: &Scheme) -> Option<String> {
     })
 }
 
-/// Whether a link is one of several pipes to a helper of which all schemes with `workload` use the
-/// best one.
-fn is_chosen(e: &Experiment, workload: &Workload, link: &Link) -> bool {
+/// Whether the loss of a link's carrier is simulated: it is one of Bluetooth, whose connections
+/// end, or one of several pipes to a helper of which all schemes with `workload` use the best one.
+fn tells(e: &Experiment, workload: &Workload, link: &Link) -> bool {
     let mut schemes = e.schemes.iter().filter(|s| s.carries(workload));
     let is_pipe = e.role_of(link.to.get_ref()) == Some(Role::Helper);
     let several = is_pipe && e.pipes_of(link.to.get_ref()).count() > 1;
-    several && schemes.all(|s| s.pipes == Pipes::Best || s.devices == 1)
+    let is_chosen = several && schemes.all(|s| s.pipes == Pipes::Best || s.devices == 1);
+    link.bluetooth.is_some() || is_chosen
 }
 
 /// A requirement of `workload` that simulation lacks.
 fn workload_needs(e: &Experiment, workload: &Workload) -> Option<&'static str> {
     let loses_carrier = |link| {
         let changes = workload.on(link).changes;
-        changes.iter().any(|c| c.carrier.is_some()) && !is_chosen(e, workload, link)
+        changes.iter().any(|c| c.carrier.is_some()) && !tells(e, workload, link)
     };
     let loud = workload.faults.iter().any(|f| f.down_with_error.is_some());
     if loud || e.links.iter().any(loses_carrier) {

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use mpbond_radio::Profiles;
 use mpbond_sim::ideal;
-use mpbond_sim::link::{LinkChange, LinkConfig, Rate};
+use mpbond_sim::link::{LinkChange, LinkConfig, NEAR_DBM, Rate};
 use mpbond_sim::world::{
-    Ending, Exchange, Fault, Happening, HelperId, Late, Observed, Pace, Program, Rounds, Route,
-    SNIFF_PAUSE, Scenario, TwoWay, User, Visit, When, World, observe_plain,
+    Bluetooth, Ending, Exchange, Fault, Happening, HelperId, Late, Observed, Pace, Program, Rounds,
+    Route, SNIFF_PAUSE, Scenario, TwoWay, User, Visit, When, World, observe_plain,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -222,10 +222,12 @@ impl<'e> Builder<'e> {
             reversed.extend(links.first().copied().filter(|_| way.is_reversed));
             route.links = links;
             route.place = way.place;
-            let radio = way.links.first().and_then(|pipe| pipe.radio.as_ref());
-            let is_bluetooth =
-                radio.is_some_and(|r| bluetooth_radio(&profiles, r.get_ref()).is_ok());
-            if is_bluetooth {
+            let is_bluetooth = |pipe: &&Link| {
+                let mut radio = pipe.radio.iter();
+                pipe.bluetooth.is_some()
+                    || radio.any(|r| bluetooth_radio(&profiles, r.get_ref()).is_ok())
+            };
+            if way.links.first().is_some_and(is_bluetooth) {
                 route.pause = SNIFF_PAUSE;
             }
             let mut costs = scheme.costs.iter();
@@ -373,12 +375,21 @@ impl<'e> Builder<'e> {
             false => When::AfterStart(first, after),
         };
         self.restore(begins(Duration::ZERO));
+        for (index, link) in self.used.clone().into_iter().enumerate() {
+            for (at, dbm) in link.bluetooth.iter().flat_map(|spec| &spec.signal_dbm) {
+                let (link, dbm) = (index, *dbm);
+                self.happens(begins(at.0), Happening::Signal { link, dbm });
+            }
+        }
         let changes = timed_changes(e, workload)?;
         for change in &changes {
             let begin = begins(change.at);
             self.change(begin, &change.link, change.direction, &change.change);
             // Of the two directions, the one to the primary tells it.
             let tells = change.direction == Direction::Down && change.carrier == Some(false);
+            if tells && self.end_channels(begin, &change.link) {
+                continue;
+            }
             if let Some(route) = self.chosen_pipe(&change.link).filter(|_| tells) {
                 let ends = |c: &&TimedChange| c.link == change.link && c.carrier == Some(true);
                 let end = changes.iter().filter(ends).map(|c| c.at);
@@ -510,8 +521,23 @@ impl<'e> Builder<'e> {
         for link in 0..self.scenario.links.len() {
             let both = &self.scenario.links[link];
             let (up, down) = (Some(restoring(&both.up)), Some(restoring(&both.down)));
+            let is_bluetooth = both.bluetooth.is_some();
             self.happens(when, Happening::Link { link, up, down });
+            if is_bluetooth {
+                let dbm = NEAR_DBM;
+                self.happens(when, Happening::Signal { link, dbm });
+            }
         }
+    }
+
+    /// If a link is one of Bluetooth, all connections over it end at both ends; whether it is.
+    fn end_channels(&mut self, when: When, link: &str) -> bool {
+        let mut links = self.scenario.links.iter();
+        let link = links.position(|of| of.name == link && of.bluetooth.is_some());
+        if let Some(link) = link {
+            self.happens(when, Happening::Disconnect { link });
+        }
+        link.is_some()
     }
 
     /// The route over a pipe, if it is one of several of which the best one is used.
@@ -608,11 +634,24 @@ pub(crate) fn two_way(
             .resolve(|file| e.read_recording(file))
             .map_err(|error| Error::Experiment(format!("link \"{name}\": {error}"))),
     };
+    let up = model(Direction::Up)?;
+    if link.bluetooth.is_some() {
+        let radio = |name| bluetooth_radio(profiles, name).map_err(Error::Experiment);
+        let [watch, phone] = link.bluetooth_radios();
+        return Ok(TwoWay {
+            bluetooth: Some(Bluetooth {
+                watch: radio(watch)?,
+                phone: radio(phone)?,
+            }),
+            ..TwoWay::symmetric(name, up)
+        });
+    }
     Ok(TwoWay {
         name: name.clone(),
-        up: model(Direction::Up)?,
+        up,
         down: model(Direction::Down)?,
         shared: links::shared(e, link, profiles)?,
+        bluetooth: None,
     })
 }
 

@@ -224,6 +224,7 @@ impl Link {
             up: longer(&self.up),
             down: longer(&self.down),
             shared: Shared::default(),
+            bluetooth: None,
         }
     }
 

@@ -30,7 +30,6 @@ mod subflow_io;
 mod timeouts;
 mod timer;
 mod totals;
-mod unix_queue;
 mod view;
 
 use std::cell::RefCell;

@@ -6,11 +6,9 @@ use std::time::Duration;
 use mpbond_net::pipe::PipeStream;
 use mpbond_net::tcp::{self, TcpInfo};
 use mpbond_net::tls::TlsStream;
-use mpbond_session::{PathInfo, driving};
+use mpbond_session::{PathInfo, UnixQueue, driving};
 use mpbond_units::{BitRate, Timestamp};
 use tracing::debug;
-
-use super::unix_queue::UnixQueue;
 
 /// The connection of one subflow.
 pub(super) struct SubflowIo {

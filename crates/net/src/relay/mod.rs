@@ -33,7 +33,6 @@ mod hop;
 mod kernel_pipe;
 mod ring;
 mod sink_queue;
-mod sojourn;
 mod stats;
 
 use std::future::{Future, poll_fn};

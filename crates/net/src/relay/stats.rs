@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use mpbond_units::BitRate;
+use mpbond_units::{BitRate, Sojourn};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::hop::{Hop, Other};
-use super::sojourn::Sojourn;
 use crate::control::{RelayReport, RequestId};
 use crate::pipe::PipeStream;
 use crate::tcp::TcpInfo;

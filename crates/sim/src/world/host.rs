@@ -11,9 +11,10 @@ use mpbond_units::Timestamp;
 
 use super::app::Running;
 use super::line::{
-    CLIENT_FLIGHT, CLIENT_HELLO, DIAL, Io, Line, RECORD_OVERHEAD, SERVER_FLIGHT, Stage, is_writable,
+    CLIENT_FLIGHT, CLIENT_HELLO, DIAL, Io, Line, RECORD_OVERHEAD, SERVER_FLIGHT, Stage,
 };
-use super::net::{Net, Report};
+use super::net::Net;
+use super::relay_report::Report;
 use super::scenario::{Exchange, Route};
 use crate::tcp::State;
 
@@ -286,8 +287,14 @@ impl Host {
             Stage::Gone => {}
         }
         let io = self.io(s.lines, l);
-        if matches!(io.stage, Stage::Up(_)) && io.blocked && is_writable(s.net.socket(conn, end)) {
+        if matches!(io.stage, Stage::Up(_)) && io.blocked && s.net.socket(conn, end).is_writable() {
             self.flush(s, l);
+            any = true;
+        }
+        // The end of a byte stream is found behind its last byte.
+        let is_gone = self.io(s.lines, l).stage == Stage::Gone;
+        if !is_gone && s.net.socket(conn, end).state() == State::Reset {
+            self.lose_line(s, l);
             any = true;
         }
         Ok(any)

@@ -9,8 +9,9 @@ use mpbond_session::{PathInfo, SubflowId, driving};
 use mpbond_units::{BitRate, Timestamp};
 
 use super::reporting::Reporting;
+use crate::hop::Hop;
 use crate::relay::Relay;
-use crate::tcp::{End, Info, Socket};
+use crate::tcp::End;
 
 /// Octets that TLS 1.3 adds to a record: header 5, content type 1, tag 16.
 pub(super) const RECORD_OVERHEAD: u32 = 22;
@@ -80,7 +81,7 @@ impl Io {
     }
 
     /// Reads arrived octets from the socket. Returns their number.
-    pub(super) fn fill(&mut self, socket: &mut Socket) -> u64 {
+    pub(super) fn fill(&mut self, socket: &mut dyn Hop) -> u64 {
         let before = self.input.len();
         while let Some(bytes) = socket.read(usize::MAX) {
             self.input.extend_from_slice(&bytes);
@@ -141,14 +142,14 @@ impl Io {
     pub(super) fn read_path(
         &mut self,
         now: Timestamp,
-        socket: &mut Socket,
+        socket: &mut dyn Hop,
         sending: bool,
     ) -> Option<PathInfo> {
         if !driving::is_path_info_due(now, self.asked, sending) {
             return None;
         }
         self.asked = Some(now);
-        let path = path_info(&socket.info());
+        let path = socket.path_info(now);
         self.rate = path.delivery_rate;
         if let Some(bytes) = driving::tuned_lowat_bytes(self.lowat, self.rate) {
             socket.set_notsent_lowat(bytes);
@@ -158,7 +159,7 @@ impl Io {
     }
 
     /// Writes as much as the socket takes. Returns whether anything was written.
-    pub(super) fn write(&mut self, socket: &mut Socket) -> bool {
+    pub(super) fn write(&mut self, socket: &mut dyn Hop) -> bool {
         let mut any = false;
         while let Some(first) = self.output.front_mut() {
             let taken = socket.write(first);
@@ -184,30 +185,9 @@ impl Io {
     }
 }
 
-/// Whether epoll would call the socket writable again: Linux waits until half of the low-water
-/// mark is sent.
-pub(super) fn is_writable(socket: &Socket) -> bool {
-    socket.notsent_bytes() * 2 < socket.notsent_lowat_bytes() && socket.room() > 0
-}
-
 /// TCP_NOTSENT_LOWAT of a subflow's socket before its path's rate is known.
 pub(super) fn endpoint_lowat_bytes() -> u64 {
     driving::notsent_lowat_bytes(BitRate::ZERO)
-}
-
-/// TCP_INFO in the session's type.
-fn path_info(info: &Info) -> PathInfo {
-    PathInfo {
-        cwnd_bytes: info.cwnd_bytes,
-        srtt: info.srtt.unwrap_or_default(),
-        min_rtt: info.min_rtt.unwrap_or_default(),
-        bytes_arrived: info.bytes_acked + info.sacked_bytes,
-        delivery_rate: info.delivery_rate.unwrap_or_default(),
-        app_limited: info.app_limited,
-        slow_start: info.cwnd_bytes < info.ssthresh_bytes,
-        bytes_acked: info.bytes_acked,
-        all_acked: info.unacked_bytes == 0,
-    }
 }
 
 /// The path manager's attempt from which a line comes.

@@ -14,7 +14,7 @@ use mpbond_units::Timestamp;
 use super::World;
 use super::host::Host;
 use super::line::{Attempt, Line, Stage};
-use super::net::Report;
+use super::relay_report::Report;
 use super::sockets::{endpoint_config, helper_config, relay};
 use crate::tcp::Config as Tcp;
 
@@ -137,7 +137,9 @@ impl World {
         let relay = r.helper.map(|helper| {
             let routes = self.scenario.routes.iter();
             let pipes = routes.filter(|r| r.helper == Some(helper));
+            let is_tcp = self.scenario.links[r.links[0]].bluetooth.is_none();
             match pipes.count() > 1 {
+                _ if !is_tcp => relay(bound).with_sojourn(),
                 true => relay(bound).with_short_queue(),
                 false => relay(bound),
             }

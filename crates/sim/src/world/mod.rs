@@ -30,6 +30,7 @@
 mod account;
 mod agenda;
 mod app;
+mod bluetooth;
 mod course;
 mod ended;
 mod exchanges;
@@ -48,6 +49,7 @@ mod outcome;
 mod pipes;
 mod plain;
 mod random;
+mod relay_report;
 mod reporting;
 mod reports;
 mod results;
@@ -73,6 +75,7 @@ use mpbond_session::Session;
 use mpbond_units::Timestamp;
 
 pub use app::End as StreamEnd;
+pub use bluetooth::Bluetooth;
 pub use lasting::{Note, Noted};
 pub use mpbond_manager::{SNIFF_PAUSE, WithoutProxy};
 pub use mpbond_session::{

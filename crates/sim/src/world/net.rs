@@ -1,37 +1,21 @@
 //! All links and connections of a world. Connections may share links.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 
-use mpbond_manager::{LinkId, RequestId};
-use mpbond_session::FarReport;
 use mpbond_units::Timestamp;
 
+use super::bluetooth::Carried;
 use super::nat::{self, Flow, Gate, Verdict};
 use super::outcome::Passed;
+use super::relay_report::{REPORT_BYTES, Report};
 use super::scenario::TwoWay;
+use crate::hop::Hop;
 use crate::ideal::Direction;
 use crate::link::{Delivered, Link, LinkChange, Models, Seat};
+use crate::stream::Stream;
 use crate::tcp::{Config, End, Segment, Socket, State};
-
-/// IP bytes of a helper's report.
-const REPORT_BYTES: u32 = 160;
-
-/// A helper's report to the primary on one subflow.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Report {
-    /// The pipe.
-    pub(super) link: LinkId,
-    /// The relay, by the request that opened it.
-    pub(super) request: RequestId,
-    /// Number of the report, rising for each relay.
-    pub(super) number: u64,
-    pub(super) pipe: FarReport,
-    pub(super) hs: FarReport,
-    /// Time since a byte last came down the HS-Path.
-    pub(super) downlink: Option<Duration>,
-}
 
 #[derive(Debug)]
 enum Content {
@@ -50,9 +34,11 @@ enum Content {
     },
 }
 
-/// A TCP connection. End A is the one nearer to the primary.
+/// A connection. End A is the one nearer to the primary.
 #[derive(Debug)]
 pub(super) struct Conn {
+    /// Of TCP. Those of a connection over Bluetooth are in [`Net::streams`], and these listen in
+    /// vain.
     a: Socket,
     b: Socket,
     /// From A to B. More than one if the hosts between them forward packets.
@@ -88,6 +74,11 @@ pub(super) struct Net {
     /// Two for each of the scenario's links: up, down.
     seats: Vec<Seat>,
     conns: Vec<Conn>,
+    /// Both ends of connections over Bluetooth.
+    streams: BTreeMap<usize, [Stream; 2]>,
+    /// By link: what carries its connections, if it is one of Bluetooth. Its model says whether it
+    /// is up, and carries nothing.
+    bluetooth: Vec<Option<Carried>>,
     /// Connections that are not closed at both ends.
     active: Vec<usize>,
     /// Lines whose sockets have changed.
@@ -119,16 +110,17 @@ impl Net {
     ) -> Self {
         let mut all = shared.borrow_mut();
         let known = all.seats.len();
-        let mut seats = Vec::new();
+        let (mut seats, mut bluetooth) = (Vec::new(), Vec::new());
         for (i, link) in links.iter().enumerate() {
+            let seed = seed
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .wrapping_add(i as u64);
+            bluetooth.push(link.bluetooth.as_ref().map(|of| Carried::new(of, seed)));
             let mut there = all.seats[..known].iter();
             let there = there.find(|(name, _)| *name == link.name);
             let [up, down] = match there.map(|(_, seats)| *seats) {
                 Some(seats) => seats,
                 None => {
-                    let seed = seed
-                        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                        .wrapping_add(i as u64);
                     let up = Link::new(link.up.clone(), seed);
                     let down = Link::new(link.down.clone(), !seed);
                     let seats = all.models.add(&link.name, &link.shared, up, down);
@@ -148,6 +140,8 @@ impl Net {
             number,
             seats,
             conns: Vec::new(),
+            streams: BTreeMap::new(),
+            bluetooth,
             active: Vec::new(),
             touched: Vec::new(),
             reports: Vec::new(),
@@ -169,8 +163,20 @@ impl Net {
         (a, b): (Config, Config),
     ) -> usize {
         let conn = self.conns.len();
+        let mut near = Socket::connect(a);
+        // A byte stream has no hops.
+        if let [link] = links
+            && let Some(carried) = &mut self.bluetooth[*link]
+        {
+            near = Socket::listen(a);
+            let mut ends = <[Stream; 2]>::default();
+            if !carried.open(conn) {
+                ends.iter_mut().for_each(Stream::end);
+            }
+            self.streams.insert(conn, ends);
+        }
         self.conns.push(Conn {
-            a: Socket::connect(a),
+            a: near,
             b: Socket::listen(b),
             links: links.to_vec(),
             line,
@@ -183,15 +189,26 @@ impl Net {
         conn
     }
 
-    pub(super) fn socket(&self, conn: usize, end: End) -> &Socket {
-        match end {
-            End::A => &self.conns[conn].a,
-            End::B => &self.conns[conn].b,
+    pub(super) fn socket(&self, conn: usize, end: End) -> &dyn Hop {
+        match (self.streams.get(&conn), end) {
+            (Some([a, _]), End::A) => a,
+            (Some([_, b]), End::B) => b,
+            (None, End::A) => &self.conns[conn].a,
+            (None, End::B) => &self.conns[conn].b,
         }
     }
 
     /// A socket to read, write or abort; call [`Net::push`] afterwards.
-    pub(super) fn socket_mut(&mut self, conn: usize, end: End) -> &mut Socket {
+    pub(super) fn socket_mut(&mut self, conn: usize, end: End) -> &mut dyn Hop {
+        match (self.streams.get_mut(&conn), end) {
+            (Some([a, _]), End::A) => a,
+            (Some([_, b]), End::B) => b,
+            (None, End::A) => &mut self.conns[conn].a,
+            (None, End::B) => &mut self.conns[conn].b,
+        }
+    }
+
+    fn tcp(&mut self, conn: usize, end: End) -> &mut Socket {
         match end {
             End::A => &mut self.conns[conn].a,
             End::B => &mut self.conns[conn].b,
@@ -199,20 +216,35 @@ impl Net {
     }
 
     /// The two sockets of a helper: of the pipe, and of the HS-Path.
-    pub(super) fn helper_sockets(&mut self, pipe: usize, hs: usize) -> (&mut Socket, &mut Socket) {
+    pub(super) fn helper_sockets(
+        &mut self,
+        pipe: usize,
+        hs: usize,
+    ) -> (&mut dyn Hop, &mut dyn Hop) {
         // A helper connects to the proxy after the pipe was accepted.
         debug_assert!(pipe < hs);
         let (before, after) = self.conns.split_at_mut(hs);
-        (&mut before[pipe].b, &mut after[0].a)
+        match self.streams.get_mut(&pipe) {
+            Some([_, b]) => (b, &mut after[0].a),
+            None => (&mut before[pipe].b, &mut after[0].a),
+        }
     }
 
     /// Loses all packets of a connection from now on, those in flight included.
     pub(super) fn sever(&mut self, conn: usize) {
         self.conns[conn].severed = true;
+        for carried in self.bluetooth.iter_mut().flatten() {
+            carried.sever(conn);
+        }
     }
 
-    /// Sends the segments of a socket.
+    /// Sends what a socket has to send.
     pub(super) fn push(&mut self, now: Timestamp, conn: usize, end: End) {
+        if self.streams.contains_key(&conn) {
+            let link = self.conns[conn].links[0];
+            self.carry(now, link);
+            return;
+        }
         let Conn {
             a,
             b,
@@ -263,6 +295,35 @@ impl Net {
         }
     }
 
+    /// Moves the bytes of a link of Bluetooth; whether any moved.
+    fn carry(&mut self, now: Timestamp, link: usize) -> bool {
+        let Some(carried) = self.bluetooth[link].as_mut().filter(|_| !self.asleep) else {
+            return false;
+        };
+        let turn = carried.turn(now, &mut self.streams);
+        for (direction, bytes) in [Direction::Up, Direction::Down]
+            .into_iter()
+            .zip(turn.arrived)
+        {
+            if let Some(passed) = self.passed.as_mut().filter(|_| bytes > 0) {
+                passed.push(Passed {
+                    link,
+                    direction,
+                    bytes: bytes as u32, // less than both programs' sockets hold
+                    departed: now,
+                    arrived: now,
+                });
+            }
+        }
+        let moved = !turn.changed.is_empty() || !turn.reports.is_empty();
+        self.events += u64::from(moved);
+        self.reports.extend(turn.reports);
+        for conn in turn.changed {
+            self.touch(conn);
+        }
+        moved
+    }
+
     /// A segment has arrived over one of its connection's links: forwards it to the next link, or
     /// delivers it.
     fn arrive(&mut self, now: Timestamp, conn: usize, to: End, segment: Segment, hop: usize) {
@@ -275,7 +336,7 @@ impl Net {
             End::B => Some(hop + 1).filter(|next| *next < links.len()),
         };
         let Some(hop) = next else {
-            self.socket_mut(conn, to).handle_segment(now, segment);
+            self.tcp(conn, to).handle_segment(now, segment);
             self.push(now, conn, to);
             self.touch(conn);
             return;
@@ -298,6 +359,11 @@ impl Net {
 
     /// Sends a helper's report over the pipe to the primary.
     pub(super) fn send_report(&mut self, now: Timestamp, link: usize, report: Report) {
+        if let Some(carried) = &mut self.bluetooth[link] {
+            carried.send_report(report);
+            self.carry(now, link);
+            return;
+        }
         let seat = self.seats[link * 2 + 1];
         let content = Content::Report(report);
         self.enqueue(seat, now, REPORT_BYTES, content);
@@ -306,6 +372,27 @@ impl Net {
     pub(super) fn apply(&mut self, now: Timestamp, link: usize, up: bool, change: &LinkChange) {
         let seat = self.seats[link * 2 + usize::from(!up)];
         self.links.borrow_mut().models.apply(seat, now, change);
+        // Both directions of Bluetooth go down and up together.
+        if let Some(carried) = self.bluetooth[link].as_mut().filter(|_| !up)
+            && let Some(is_up) = change.up
+        {
+            carried.set_up(now, is_up);
+        }
+    }
+
+    /// Sets the strength of the signal of a link of Bluetooth, in dBm.
+    pub(super) fn set_signal(&mut self, now: Timestamp, link: usize, dbm: f64) {
+        if let Some(carried) = &mut self.bluetooth[link] {
+            carried.set_signal(now, dbm);
+        }
+    }
+
+    /// Ends all connections over a link of Bluetooth.
+    pub(super) fn disconnect(&mut self, now: Timestamp, link: usize) {
+        if let Some(carried) = &mut self.bluetooth[link] {
+            carried.disconnect();
+            self.carry(now, link);
+        }
     }
 
     pub(super) fn rest_radios(&mut self) {
@@ -331,7 +418,10 @@ impl Net {
         let met = links.met[self.number].first();
         let met = met.map(|(_, arrival)| arrival.arrived);
         let links = links.models.next_event().into_iter().chain(met);
-        links.chain(sockets.flatten()).min()
+        let carried = self.bluetooth.iter().flatten();
+        let carried = carried.filter(|_| !self.asleep);
+        let carried = carried.filter_map(Carried::next_event);
+        links.chain(sockets.flatten()).chain(carried).min()
     }
 
     /// Handles everything that is due by `now`.
@@ -342,7 +432,7 @@ impl Net {
                 if self.is_asleep(conn, end) {
                     continue;
                 }
-                let socket = self.socket_mut(conn, end);
+                let socket = self.tcp(conn, end);
                 if socket.next_timeout().is_some_and(|at| at <= now) {
                     socket.handle_timeout(now);
                     self.push(now, conn, end);
@@ -352,6 +442,9 @@ impl Net {
         }
         loop {
             let mut any = false;
+            for link in 0..self.bluetooth.len() {
+                any |= self.carry(now, link);
+            }
             for lane in 0..self.seats.len() {
                 // One arrival at a time, so that each is answered on its own.
                 while let Some(arrival) = self.poll(lane, now) {
@@ -419,7 +512,8 @@ impl Net {
     /// Closes a connection at both ends without a packet: its hosts have forgotten it.
     pub(super) fn discard(&mut self, conn: usize) {
         for end in [End::A, End::B] {
-            let socket = self.socket_mut(conn, end);
+            self.socket_mut(conn, end).abort();
+            let socket = self.tcp(conn, end);
             socket.abort();
             while socket.poll_transmit(Timestamp::ZERO).is_some() {}
         }
@@ -430,7 +524,7 @@ impl Net {
         if self.conns[conn].severed || self.is_asleep(conn, End::A) {
             return;
         }
-        self.socket_mut(conn, End::A).handle_segment(now, segment);
+        self.tcp(conn, End::A).handle_segment(now, segment);
         self.push(now, conn, End::A);
         self.touch(conn);
     }
@@ -452,10 +546,11 @@ impl Net {
 
     /// Forgets connections that are closed at both ends.
     pub(super) fn sweep(&mut self) {
-        let conns = &self.conns;
-        self.active.retain(|&c| {
-            let c = &conns[c];
-            c.a.state() != State::Reset || c.b.state() != State::Reset
+        let mut active = std::mem::take(&mut self.active);
+        active.retain(|&c| {
+            let open = |end| self.socket(c, end).state() != State::Reset;
+            open(End::A) || open(End::B)
         });
+        self.active = active;
     }
 }

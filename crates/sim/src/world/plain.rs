@@ -188,8 +188,10 @@ impl Plain<'_> {
                     }
                 }
                 Happening::RestRadios => self.net.rest_radios(),
-                // It has one connection, and no daemons.
-                Happening::Kill { .. }
+                // It has one connection over packets, and no daemons.
+                Happening::Signal { .. }
+                | Happening::Disconnect { .. }
+                | Happening::Kill { .. }
                 | Happening::Leave { .. }
                 | Happening::Sever { .. }
                 | Happening::Depart { .. }

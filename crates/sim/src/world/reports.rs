@@ -1,6 +1,6 @@
 //! Helpers' reports on their relays. As in the daemon, all relays of a helper are reported on at
 //! the same instants, each while it moves bytes and for a while after; the first byte after a rest
-//! is reported at once. The sojourn time of bytes is not simulated.
+//! is reported at once. The sojourn time of bytes is simulated for pipes over Bluetooth only.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use mpbond_session::FarReport;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::World;
-use super::net::Report;
+use super::relay_report::Report;
 use crate::tcp::{End, Info, State};
 
 impl World {
@@ -61,7 +61,10 @@ impl World {
         let pipe = self.net.socket(line.first, End::B);
         let hs = self.net.socket(hs, End::A);
         let reported = |measured| self.scenario.false_reports.unwrap_or(measured);
-        let of_pipe = far_report(&pipe.info(), relay.backward_level_bytes(pipe, hs));
+        let of_pipe = FarReport {
+            sojourn: relay.backward_sojourn(),
+            ..far_report(&pipe.info(), relay.backward_level_bytes(pipe, hs))
+        };
         let of_hs = far_report(&hs.info(), relay.forward_level_bytes(pipe, hs));
         let report = Report {
             link: LinkId(line.route),

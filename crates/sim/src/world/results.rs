@@ -5,7 +5,7 @@ use mpbond_session::{Destination, Event, Session, StreamId, SubflowId};
 
 use super::app::{App, Running};
 use super::host::{Host, Side, Surroundings};
-use super::line::{Stage, is_writable};
+use super::line::Stage;
 use super::rounds::Part;
 
 impl Host {
@@ -195,7 +195,7 @@ impl Host {
         let (Some(conn), Stage::Up(id)) = (io.conn, io.stage) else {
             return;
         };
-        if io.blocked && !is_writable(s.net.socket(conn, io.end)) {
+        if io.blocked && !s.net.socket(conn, io.end).is_writable() {
             return;
         }
         // Written bytes may be sent at once, which makes room for more.

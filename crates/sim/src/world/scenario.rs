@@ -9,6 +9,7 @@ use mpbond_session::{
 };
 use mpbond_units::BitRate;
 
+use super::bluetooth::Bluetooth;
 use super::nat::{Nat, Portal};
 use super::rounds::Rounds;
 use super::visit::Visit;
@@ -84,6 +85,9 @@ pub struct TwoWay {
     pub down: LinkConfig,
     /// Medium and radios shared with other links or between its directions.
     pub shared: Shared,
+    /// It is one of Bluetooth, from the primary to a helper: connections over it alone are byte
+    /// streams. Only `up` of `up` and `down` has a meaning then: whether they carry anything.
+    pub bluetooth: Option<Bluetooth>,
 }
 
 impl TwoWay {
@@ -94,6 +98,7 @@ impl TwoWay {
             up: link.clone(),
             down: link,
             shared: Shared::default(),
+            bluetooth: None,
         }
     }
 }
@@ -243,6 +248,19 @@ pub enum Happening {
         up: Option<LinkChange>,
         /// Towards the primary.
         down: Option<LinkChange>,
+    },
+    /// The signal of a link of Bluetooth changes.
+    Signal {
+        /// Index in [`Scenario::links`].
+        link: usize,
+        /// Its strength in dBm.
+        dbm: f64,
+    },
+    /// The devices of a link of Bluetooth lose each other: all connections over it end at once, at
+    /// both ends. That it is down is another change.
+    Disconnect {
+        /// Index in [`Scenario::links`].
+        link: usize,
     },
     /// All radios of the links return to idle.
     RestRadios,

@@ -1,5 +1,6 @@
 //! Tests of simulated experiments.
 
+mod bluetooth;
 mod pipes;
 mod price;
 mod rows;

@@ -94,6 +94,7 @@ impl Dice {
             up,
             down,
             shared,
+            bluetooth: None,
         }
     }
 

@@ -13,7 +13,7 @@ const MOST_STAMPS: usize = 8192;
 
 /// Sojourn times of one direction.
 #[derive(Debug, Default)]
-pub(super) struct Sojourn {
+pub struct Sojourn {
     /// Cumulative bytes and arrival time, rising.
     stamps: VecDeque<(u64, Duration)>,
     came_bytes: u64,

@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
-use mpbond_session::PathInfo;
 use mpbond_units::{BitRate, Timestamp};
+
+use crate::estimator::PathInfo;
 
 /// Minimum span of a sample of the rate: some tens of Bluetooth frames, which take 6 ms each.
 const SAMPLE: Duration = Duration::from_millis(200);
@@ -27,9 +28,10 @@ const MOST_RTT: Duration = Duration::from_secs(1);
 /// Bluetooth.
 const UNSEEN: Duration = Duration::from_millis(100);
 
-/// Measurement of the rate at which a queue empties.
+/// Measurement of the rate at which a queue empties. Drivers own one for each such subflow; the
+/// session takes in its results as it does those of TCP_INFO.
 #[derive(Debug, Default)]
-pub(super) struct UnixQueue {
+pub struct UnixQueue {
     /// Begin of a sample, and the octets that had been taken then. None while nothing waits.
     sample: Option<(Timestamp, u64)>,
     /// Time of the last observation, and the octets that had been written then.
@@ -46,7 +48,7 @@ pub(super) struct UnixQueue {
 
 impl UnixQueue {
     /// That of Ethernet frames.
-    pub(super) fn of_a_local_network() -> Self {
+    pub fn of_a_local_network() -> Self {
         Self {
             first: Some(FIRST_RATE_OF_FRAMES),
             ..Self::default()
@@ -54,14 +56,14 @@ impl UnixQueue {
     }
 
     /// The helper has told this round-trip time; zero if it knows none.
-    pub(super) fn told_rtt(&mut self, rtt: Duration) {
+    pub fn told_rtt(&mut self, rtt: Duration) {
         if !rtt.is_zero() {
             self.rtt = Some(rtt.min(MOST_RTT));
         }
     }
 
     /// Takes in the octets written so far, of which `queued` have not been taken.
-    pub(super) fn observe(&mut self, now: Timestamp, written: u64, queued: u64) -> PathInfo {
+    pub fn observe(&mut self, now: Timestamp, written: u64, queued: u64) -> PathInfo {
         let taken = written.saturating_sub(queued);
         // It did not run empty while some of what was written by then waits.
         if let Some((at, by_then)) = self.last.replace((now, written))

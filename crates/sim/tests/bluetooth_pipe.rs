@@ -1,0 +1,122 @@
+//! A pipe over emulated Bluetooth, a byte stream with credits and Sniff mode, with whole sessions.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+use std::time::Duration;
+
+use mpbond_radio::Profiles;
+use mpbond_radio::machine::BluetoothParameters;
+use mpbond_radio::profile::Radios;
+use mpbond_sim::link::{LinkChange, LinkConfig, RFCOMM_RATE, Rate};
+use mpbond_sim::world::{
+    Bluetooth, Exchange, ExchangeOutcome, Fault, Happening, HelperId, Passed, Route, Scenario,
+    TwoWay, When, World,
+};
+use mpbond_units::BitRate;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn radio(name: &str) -> BluetoothParameters {
+    let profiles = Profiles::shipped().unwrap();
+    match &profiles.radio(name).unwrap().radio {
+        Radios::Bluetooth(parameters) => (**parameters).clone(),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn link(name: &str, mbps: f64, delay: u64) -> TwoWay {
+    let rate = Rate::Constant(BitRate::from_mbps(mbps));
+    TwoWay::symmetric(name, LinkConfig::new(rate).with_delay(ms(delay)))
+}
+
+/// A watch whose phone has 10 Mbit/s, behind Bluetooth; with WiFi of 1 Mbit/s, or without.
+fn watch(has_wifi: bool) -> Scenario {
+    let mut bt = link("bt", 1.0, 0);
+    bt.bluetooth = Some(Bluetooth {
+        watch: radio("watch-bt"),
+        phone: radio("phone-bt"),
+    });
+    let links = vec![bt, link("lte", 10.0, 25), link("wifi", 1.0, 15)];
+    let mut routes = vec![Route::through("bt", HelperId(0), 0, 1)];
+    if has_wifi {
+        routes.push(Route::direct("wifi", 2));
+    }
+    Scenario {
+        has_bounds: false,
+        keeps_log: true,
+        ..Scenario::new(links, routes)
+    }
+}
+
+/// Its exchanges, and packets on links.
+fn run(scenario: Scenario) -> (Vec<ExchangeOutcome>, Vec<Passed>) {
+    let observed = World::new(scenario).observe();
+    if let Some(failure) = observed.failure {
+        panic!("{failure}");
+    }
+    let all: Option<_> = observed.exchanges.into_iter().collect();
+    (all.unwrap(), observed.passed)
+}
+
+/// When the session is long idle, and the link in Sniff mode.
+const START: When = When::At(Duration::from_secs(20));
+
+#[test]
+fn transfers_have_the_rate_of_the_stream_after_the_exit_from_sniff() {
+    let bytes = 512 << 10;
+    for exchange in [
+        Exchange::download(START, bytes),
+        Exchange::upload(START, bytes),
+    ] {
+        let (all, _) = run(watch(false).with_exchange(exchange));
+        let x = &all[0];
+        let least = RFCOMM_RATE.time_for(bytes);
+        let took = x.took.unwrap();
+        // At most 0.8 s for Active, records of TLS and frames of the session.
+        assert!(took > least + ms(300), "{took:?}");
+        assert!(took < least.mul_f64(1.08) + ms(1_200), "{took:?}");
+    }
+}
+
+/// Acknowledgements of the session are data of the watch, which restart its timer.
+#[test]
+fn a_download_keeps_the_link_active() {
+    let (all, _) = run(watch(false).with_exchange(Exchange::download(START, 2 << 20)));
+    let arrivals = &all[0].arrivals;
+    let gaps = arrivals.windows(2).map(|pair| pair[1].0 - pair[0].0);
+    let longest = gaps.max().unwrap();
+    assert!(longest < ms(100), "{longest:?}");
+}
+
+/// The devices lose each other for 2 s: the channels end at both ends, and are made again.
+#[test]
+fn a_download_goes_on_over_wifi_while_the_devices_are_apart() {
+    let mut scenario = watch(true).with_exchange(Exchange::download(START, 3 << 20));
+    let mut fault = |after, what| {
+        scenario.faults.push(Fault {
+            when: When::AfterStart(0, after),
+            what,
+        });
+    };
+    let set = |change: LinkChange| Happening::Link {
+        link: 0,
+        up: Some(change.clone()),
+        down: Some(change),
+    };
+    fault(ms(2_000), set(LinkChange::down()));
+    fault(ms(2_000), Happening::Disconnect { link: 0 });
+    fault(ms(4_000), set(LinkChange::up()));
+    let (all, passed) = run(scenario);
+    let shares = &all[0].shares;
+    let bt = shares.iter().find(|share| share.route == "bt").unwrap();
+    assert!(bt.finished.unwrap() > ms(4_000), "{shares:?}");
+    let apart = passed.iter().filter(|p| p.link == 0);
+    let start = all[0].started;
+    let mut apart = apart.filter(|p| {
+        let since = p.arrived.since(start);
+        since > ms(2_010) && since < ms(4_000)
+    });
+    assert_eq!(apart.next(), None);
+}
