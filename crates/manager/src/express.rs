@@ -213,9 +213,11 @@ impl Express {
     }
 }
 
-/// Time that a hop takes for the bytes held for it; zero while its throughput is unknown.
+/// Time that a hop takes for the bytes held for it. Where its throughput is unknown, as that of a
+/// pipe over a Unix socket is, the time that the last byte took; zero without it.
 fn queueing_delay(held: &Held) -> Duration {
     match held.throughput {
+        BitRate::ZERO if held.bytes > 0 => held.sojourn.unwrap_or_default(),
         BitRate::ZERO => Duration::ZERO,
         rate => rate.time_for(held.bytes),
     }

@@ -17,6 +17,8 @@ pub struct Held {
     pub bytes: u64,
     /// Throughput of the hop; zero while unknown.
     pub throughput: BitRate,
+    /// Time for which the last byte that left had waited there, as far as is known.
+    pub sojourn: Option<Duration>,
 }
 
 /// A helper's report on one relay.

@@ -7,10 +7,11 @@ use std::time::Duration;
 use mpbond_radio::Profiles;
 use mpbond_radio::machine::BluetoothParameters;
 use mpbond_radio::profile::Radios;
+use mpbond_session::Mechanism;
 use mpbond_sim::link::{LinkChange, LinkConfig, RFCOMM_RATE, Rate};
 use mpbond_sim::world::{
-    Bluetooth, Exchange, ExchangeOutcome, Fault, Happening, HelperId, Passed, Route, Scenario,
-    TwoWay, When, World,
+    Bluetooth, Ending, Exchange, ExchangeOutcome, Fault, Happening, HelperId, Passed, Route,
+    Scenario, TwoWay, When, World,
 };
 use mpbond_units::BitRate;
 
@@ -119,4 +120,24 @@ fn a_download_goes_on_over_wifi_while_the_devices_are_apart() {
         since > ms(2_010) && since < ms(4_000)
     });
     assert_eq!(apart.next(), None);
+}
+
+/// The helper holds seconds of a download that has just stopped. It knows no throughput of the
+/// pipe; how long bytes have waited there tells that an express is worthwhile.
+#[test]
+fn a_stream_after_a_download_does_not_wait_for_what_the_helper_holds() {
+    let message = |scenario: Scenario| {
+        let mut download = Exchange::download(START, 1 << 30);
+        download.client.ending = Ending::StopAt(ms(10_000));
+        let after = Exchange::download(When::AfterStart(0, ms(10_050)), 2_048);
+        let (all, _) = run(scenario.with_exchange(download).with_exchange(after));
+        all[1].took.unwrap()
+    };
+    let with = message(watch(false));
+    let without = message(watch(false).without([Mechanism::Express]));
+    assert!(with < ms(1_000), "{with:?}; without an express {without:?}");
+    assert!(
+        without > 5 * with,
+        "{with:?}; without an express {without:?}"
+    );
 }

@@ -207,13 +207,26 @@ impl Bench {
         held: Duration,
     ) -> Option<SubflowId> {
         let throughput = BitRate::from_mbps(8.0);
+        let down = Held {
+            bytes: throughput.bytes_in(held),
+            throughput,
+            sojourn: None,
+        };
+        self.report_held(link, request, number, down)
+    }
+
+    /// A report of a helper that holds this for its pipe.
+    pub fn report_held(
+        &mut self,
+        link: LinkId,
+        request: RequestId,
+        number: u64,
+        down: Held,
+    ) -> Option<SubflowId> {
         let report = Report {
             request,
             number,
-            down: Held {
-                bytes: throughput.bytes_in(held),
-                throughput,
-            },
+            down,
             up: Held::default(),
         };
         self.manager.handle_report(self.now, link, &report)

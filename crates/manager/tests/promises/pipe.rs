@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use mpbond_manager::{
-    Action, Config, Link, LinkId, Notice, Purpose, RequestId, Target, WORTH_OPENING,
+    Action, Config, Held, Link, LinkId, Notice, Purpose, RequestId, Target, WORTH_OPENING,
 };
 use mpbond_session::{HelperId, Role, StreamId, SubflowId};
+use mpbond_units::BitRate;
 
 use crate::bench::{Bench, ms, notices};
 
@@ -209,6 +210,29 @@ fn an_express_is_opened_when_a_helper_holds_what_its_hop_takes_250_ms_for() {
     // One is enough.
     b.report(PIPE, request, 3, ms(900));
     assert_eq!(b.actions(), []);
+}
+
+/// A helper knows no throughput of a pipe over a Unix socket, but how long bytes have waited.
+#[test]
+fn without_a_throughput_an_express_is_opened_by_the_time_that_bytes_have_waited() {
+    let (mut b, request, _) = relayed();
+    let held = |bytes, waited| Held {
+        bytes,
+        throughput: BitRate::ZERO,
+        sojourn: waited,
+    };
+    let early = [
+        held(1_000_000, None),
+        held(1_000_000, Some(ms(249))),
+        // Of bytes that have left.
+        held(0, Some(ms(900))),
+    ];
+    for (number, held) in (1..).zip(early) {
+        b.report_held(PIPE, request, number, held);
+        assert_eq!(b.actions(), [], "{held:?}");
+    }
+    b.report_held(PIPE, request, 4, held(1_000, Some(ms(250))));
+    assert_eq!(b.ask().1, Purpose::Express);
 }
 
 #[test]

@@ -165,10 +165,12 @@ fn take_report(primary: &Rc<Primary>, link: LinkId, r: &RelayReport) {
         down: Held {
             bytes: r.level_down_bytes,
             throughput: r.th_p.unwrap_or_default(),
+            sojourn: r.sojourn_down,
         },
         up: Held {
             bytes: r.level_up_bytes,
             throughput: r.th_hs.unwrap_or_default(),
+            sojourn: r.sojourn_up,
         },
     };
     primary.far_link_measured(link, r.th_hs_down, r.bound_down_bytes);

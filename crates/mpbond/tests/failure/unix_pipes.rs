@@ -159,6 +159,37 @@ fn the_round_trip_time_of_a_unix_pipe_is_measured() {
     assert_eq!(running.end().unwrap(), 400_000);
 }
 
+/// Without an express it would stand behind all that the helper holds: several seconds of the pipe.
+#[test]
+fn a_short_exchange_passes_what_a_helper_holds_for_a_slow_unix_pipe() {
+    let bond = bond(Ways::Helper);
+    // Round robin has no expresses.
+    let proxy = read(&bond, "proxy").replace("scheduler = \"round-robin\"", "");
+    write(&bond, "proxy", &proxy);
+    let _daemons = [bond.start("proxy"), bond.start("helper")];
+    // At most 1.1 Mbit/s.
+    let delay = Duration::from_millis(30);
+    let carrier = Carrier::start_delayed(&bond.file("watch"), &bond.file("phone"), delay);
+    let primary = bond.start("primary");
+    bond.joined(1);
+    let origin = origin();
+    let running = download(&bond, origin, 3_000_000);
+    let held = || {
+        let status = bond.status("helper").unwrap();
+        let held = status.relays.iter().map(|relay| relay.level_down_bytes);
+        held.max().unwrap_or_default()
+    };
+    until("there is an express, and the helper holds much", || {
+        let status = bond.status("primary").unwrap();
+        let mut subflows = status.sessions.iter().flat_map(|s| &s.subflows);
+        subflows.any(|s| s.state == "express") && held() > 1_000_000
+    });
+    assert!(bond.works(origin), "{}", primary.log());
+    assert!(held() > 300_000, "{}: {}", held(), primary.log());
+    assert!(!running.is_over());
+    carrier.stop();
+}
+
 /// The new process takes the listening socket over: its file is the same, and nobody is refused.
 #[test]
 fn a_helper_is_upgraded_with_the_unix_socket_that_it_listens_on() {

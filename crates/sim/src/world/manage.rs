@@ -207,6 +207,7 @@ impl World {
         let held = |hop: &FarReport| Held {
             bytes: hop.level_bytes,
             throughput: hop.throughput,
+            sojourn: hop.sojourn,
         };
         let report = mpbond_manager::Report {
             request: r.request,
