@@ -78,8 +78,8 @@ impl Carried {
         self.rfcomm.next_event()
     }
 
-    /// Opens a channel for a connection; whether it is not refused, since the devices have lost each
-    /// other and are out of range. Out of range for a short time, a connection is made all the same.
+    /// Opens a channel for a connection; `false` if it is refused: the devices have lost each other
+    /// and are out of range. Where they are silent for a short time, it is opened all the same.
     pub(super) fn open(&mut self, conn: usize) -> bool {
         if self.rfcomm.is_lost() {
             if self.is_silent() {
