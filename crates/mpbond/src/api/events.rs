@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use mpbond_units::Timestamp;
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
 
-use super::Failure;
+use super::{Failure, accepts};
 use crate::http::Answer;
 
 /// Number of events that are kept.
@@ -18,6 +19,9 @@ const KEPT: u64 = 256;
 
 /// Maximum number of listeners.
 const MAX_LISTENERS: usize = 32;
+
+/// Head of a listener to server-sent events that comes again.
+const LAST_EVENT_ID: &str = "last-event-id";
 
 /// An event.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -49,6 +53,40 @@ struct Lost {
     lost: u64,
 }
 
+/// Form in which a listener reads events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// One JSON object a line.
+    Lines,
+    /// Server-sent events (HTML standard, section 9.2), in which an id is that of the event.
+    ServerSent,
+}
+
+impl Form {
+    const fn content(self) -> &'static str {
+        match self {
+            Self::Lines => "application/x-ndjson",
+            Self::ServerSent => "text/event-stream",
+        }
+    }
+
+    /// Appends a value; JSON has no line ends in it.
+    fn write(self, text: &mut Vec<u8>, id: Option<u64>, value: &impl Serialize) {
+        if self == Self::ServerSent {
+            if let Some(id) = id {
+                text.extend_from_slice(format!("id: {id}\n").as_bytes());
+            }
+            text.extend_from_slice(b"data: ");
+        }
+        // A vector takes everything, and the values have no keys but text.
+        let _ = serde_json::to_writer(&mut *text, value);
+        text.push(b'\n');
+        if self == Self::ServerSent {
+            text.push(b'\n');
+        }
+    }
+}
+
 /// The last events. For use on one thread.
 #[derive(Default)]
 pub(crate) struct Events {
@@ -74,23 +112,18 @@ impl Kept {
         self.last += 1;
     }
 
-    /// Lines of all events after this one, and of the gap before them, if there is one.
-    fn after(&self, id: u64) -> Vec<u8> {
+    /// All events after this one, and the gap before them, if there is one.
+    fn after(&self, id: u64, form: Form) -> Vec<u8> {
         let before = self.last - self.events.len() as u64;
         let mut text = Vec::new();
-        let mut write = |line: &dyn Fn(&mut Vec<u8>) -> serde_json::Result<()>| {
-            // A vector takes everything, and the values have no keys but text.
-            let _ = line(&mut text);
-            text.push(b'\n');
-        };
         if id < before {
             let lost = Lost { lost: before - id };
-            write(&|text| serde_json::to_writer(text, &lost));
+            form.write(&mut text, None, &lost);
         }
-        let lines = (before + 1..).zip(&self.events);
-        for (id, (at, event)) in lines.filter(|(n, _)| *n > id) {
+        let events = (before + 1..).zip(&self.events);
+        for (id, (at, event)) in events.filter(|(n, _)| *n > id) {
             let at_s = at.as_secs_f64();
-            write(&|text| serde_json::to_writer(text, &Line { id, at_s, event }));
+            form.write(&mut text, Some(id), &Line { id, at_s, event });
         }
         text
     }
@@ -103,11 +136,26 @@ impl Events {
         self.happened.notify_waiters();
     }
 
-    /// Answer to a listener that has the events up to this one; without it, all later ones follow.
+    /// Answer to a listener that has the events up to `since`; without it, all later ones follow.
+    /// It gets server-sent events where its head asks for them. These may tell the last one that
+    /// it has in the head, too, which is later than that with which it began.
     ///
     /// # Errors
-    /// There are too many listeners, or there was no such event.
-    pub(crate) fn listen(self: Rc<Self>, since: Option<u64>) -> Result<Response<Answer>, Failure> {
+    /// There are too many listeners, there was no such event, or the number in the head is none.
+    pub(crate) fn listen(
+        self: Rc<Self>,
+        head: &HeaderMap,
+        mut since: Option<u64>,
+    ) -> Result<Response<Answer>, Failure> {
+        let mut form = Form::Lines;
+        if accepts(head, Form::ServerSent.content()) {
+            form = Form::ServerSent;
+            if let Some(id) = head.get(LAST_EVENT_ID) {
+                let id = id.to_str().ok().and_then(|id| id.parse().ok());
+                let wrong = || Failure::bad("Last-Event-ID: not a number");
+                since = Some(id.ok_or_else(wrong)?);
+            }
+        }
         let last = self.kept.borrow().last;
         let mut told = since.unwrap_or(last);
         if told > last {
@@ -126,7 +174,7 @@ impl Events {
             loop {
                 let (lines, last) = {
                     let kept = self.kept.borrow();
-                    (kept.after(told), kept.last)
+                    (kept.after(told, form), kept.last)
                 };
                 if lines.is_empty() {
                     tokio::select! {
@@ -140,7 +188,7 @@ impl Events {
                 }
             }
         });
-        Ok(lines(body))
+        Ok(endless(form, body))
     }
 
     /// The place of a listener, to be kept as long as it listens: to events, or to samples.
@@ -160,10 +208,13 @@ impl Events {
 
 /// An answer of lines without an end.
 pub(crate) fn lines(parts: mpsc::Receiver<Bytes>) -> Response<Answer> {
+    endless(Form::Lines, parts)
+}
+
+fn endless(form: Form, parts: mpsc::Receiver<Bytes>) -> Response<Answer> {
     let mut response = Response::new(Answer::Endless(parts));
-    let kind = hyper::header::HeaderValue::from_static("application/x-ndjson");
-    let headers = response.headers_mut();
-    headers.insert(hyper::header::CONTENT_TYPE, kind);
+    let kind = HeaderValue::from_static(form.content());
+    response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
@@ -174,7 +225,7 @@ mod tests {
     use super::*;
 
     fn lines(kept: &Kept, after: u64) -> Vec<serde_json::Value> {
-        let text = String::from_utf8(kept.after(after)).unwrap();
+        let text = String::from_utf8(kept.after(after, Form::Lines)).unwrap();
         let lines = text.lines().map(serde_json::from_str);
         lines.collect::<Result<_, _>>().unwrap()
     }
@@ -182,7 +233,7 @@ mod tests {
     #[test]
     fn ids_rise_by_one_and_a_gap_is_told() {
         let mut kept = Kept::default();
-        assert!(kept.after(0).is_empty());
+        assert!(kept.after(0, Form::Lines).is_empty());
         for n in 0..KEPT + 10 {
             let event = Event {
                 kind: "link.up",
@@ -202,14 +253,60 @@ mod tests {
         assert_eq!(all[1], first);
         assert_eq!(lines(&kept, 10).len(), KEPT as usize, "no gap");
         assert_eq!(lines(&kept, KEPT + 9).len(), 1);
-        assert!(kept.after(KEPT + 10).is_empty());
+        assert!(kept.after(KEPT + 10, Form::Lines).is_empty());
+    }
+
+    #[test]
+    fn server_sent_events_have_ids_and_a_gap_has_none() {
+        let mut kept = Kept::default();
+        for n in 0..=KEPT {
+            let event = Event {
+                kind: "link.up",
+                link: Some(format!("{n}\r\ndata: x\u{2028}\n\nid: 9")),
+                reason: None,
+            };
+            kept.push(Timestamp::ZERO, event);
+        }
+        let lines = lines(&kept, 0);
+        let text = String::from_utf8(kept.after(0, Form::ServerSent)).unwrap();
+        let read: Vec<_> = text.split_terminator("\n\n").collect();
+        assert_eq!(read[0], "data: {\"lost\":1}");
+        assert_eq!(
+            (read.len(), lines.len()),
+            (KEPT as usize + 1, KEPT as usize + 1)
+        );
+        for (n, (event, line)) in read.iter().zip(&lines).enumerate().skip(1) {
+            let (id, data) = event.split_once("\ndata: ").unwrap();
+            assert_eq!(id, format!("id: {}", n + 1));
+            let data: serde_json::Value = serde_json::from_str(data).unwrap();
+            assert_eq!(&data, line);
+        }
+        assert!(kept.after(KEPT + 1, Form::ServerSent).is_empty());
+    }
+
+    #[test]
+    fn the_last_event_of_a_listener_that_comes_again_counts_and_not_its_first_one() {
+        let events = Rc::new(Events::default());
+        let asks = |form: &'static str, last: &'static str| {
+            let mut head = HeaderMap::new();
+            head.insert("accept", HeaderValue::from_static(form));
+            head.insert(LAST_EVENT_ID, HeaderValue::from_static(last));
+            let answer = Rc::clone(&events).listen(&head, Some(9));
+            answer.err().unwrap().answer().status()
+        };
+        let sent = "text/event-stream";
+        assert_eq!(asks(sent, "1"), StatusCode::GONE);
+        for wrong in ["", "-1", "1,2", "99999999999999999999"] {
+            assert_eq!(asks(sent, wrong), StatusCode::BAD_REQUEST, "{wrong}");
+        }
+        assert_eq!(asks("application/x-ndjson", "x"), StatusCode::GONE);
     }
 
     #[tokio::test]
     async fn a_listener_too_many_and_one_of_another_start_are_refused_and_others_go_on() {
         let all = async {
             let events = Rc::new(Events::default());
-            let listen = |since| Rc::clone(&events).listen(since);
+            let listen = |since| Rc::clone(&events).listen(&HeaderMap::new(), since);
             assert!(listen(Some(1)).is_err(), "of another start");
             let mut listeners: Vec<_> = (0..MAX_LISTENERS).map(|_| listen(None).unwrap()).collect();
             for _ in 0..10_000 {

@@ -10,6 +10,6 @@ mod socket;
 
 pub(crate) use events::{Event, Events, lines};
 pub(crate) use failure::{Failure, json};
-pub(crate) use request::{Query, decoded, number_of, percent_decoded, text_of, value_of};
+pub(crate) use request::{Query, accepts, decoded, number_of, percent_decoded, text_of, value_of};
 pub use socket::path_beside;
 pub(crate) use socket::{listen, serve};

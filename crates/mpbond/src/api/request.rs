@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
+use hyper::header::{ACCEPT, HeaderMap};
 use mpbond_toml_text::Place;
 use serde::de::DeserializeOwned;
 
@@ -88,6 +89,15 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Whether a client asks for answers of this kind (RFC 9110, section 12.5.1). It is to name the
+/// kind itself, and its preferences among several do not count.
+pub(crate) fn accepts(head: &HeaderMap, kind: &str) -> bool {
+    let values = head.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok());
+    let ranges = values.flat_map(|value| value.split(','));
+    let mut kinds = ranges.filter_map(|range| range.split(';').next());
+    kinds.any(|range| range.trim().eq_ignore_ascii_case(kind))
+}
+
 /// The number that is the value of a key in a query.
 ///
 /// # Errors
@@ -133,6 +143,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_kind_of_answers_is_asked_for_by_its_name() {
+        for (accept, is_asked) in [
+            ("text/event-stream", true),
+            ("application/json, Text/Event-Stream ;q=0.5", true),
+            ("text/event-stream2", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            let mut head = HeaderMap::new();
+            head.insert(ACCEPT, accept.parse().unwrap());
+            assert_eq!(accepts(&head, "text/event-stream"), is_asked, "{accept}");
+        }
+        assert!(!accepts(&HeaderMap::new(), "text/event-stream"));
+    }
 
     #[test]
     fn a_query_has_known_keys_once_and_numbers_in_digits() {

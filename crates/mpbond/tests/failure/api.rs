@@ -82,18 +82,44 @@ pub struct Listener(BufReader<UnixStream>);
 
 impl Listener {
     pub fn new(bond: &Bond, resource: &str) -> Self {
+        Self::with(bond, resource, "").0
+    }
+
+    /// One with these further lines of its head; and the head of the answer.
+    fn with(bond: &Bond, resource: &str, more: &str) -> (Self, String) {
         let mut stream = connect(bond);
-        let head = format!("GET {resource} HTTP/1.1\r\nHost: mpbond\r\n\r\n");
+        let head = format!("GET {resource} HTTP/1.1\r\nHost: mpbond\r\n{more}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
         assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+        let mut answered = String::new();
         while line != "\r\n" {
             line.clear();
             reader.read_line(&mut line).unwrap();
+            answered.push_str(&line);
         }
-        Self(reader)
+        (Self(reader), answered)
+    }
+
+    /// The next server-sent event as its id and data; lines with sizes of chunks are skipped.
+    fn next_sent(&mut self) -> (Option<u64>, Value) {
+        let mut id = None;
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "it ends");
+            if let Some(data) = line.strip_prefix("data: ") {
+                let data = serde_json::from_str(data).unwrap();
+                line.clear();
+                self.0.read_line(&mut line).unwrap();
+                assert_eq!(line, "\n", "an event ends with an empty line");
+                return (id, data);
+            }
+            if let Some(text) = line.strip_prefix("id: ") {
+                id = Some(text.trim_end().parse().unwrap());
+            }
+        }
     }
 
     /// The next event; lines with sizes of chunks are skipped.
@@ -408,6 +434,43 @@ fn events_and_samples_have_thirty_two_readers_together_and_places_become_free() 
         BufReader::new(stream).read_line(&mut line).unwrap();
         line == "HTTP/1.1 200 OK\r\n"
     });
+}
+
+#[test]
+fn events_are_server_sent_where_a_client_asks_for_them_and_go_on_after_the_last_one() {
+    let bond = Bond::new(Ways::Own, "policy = \"policy.toml\"", "");
+    let policy = |n: usize| format!("[[rule]]\nname = \"{n}\"\nport = 9\nset = \"refuse\"\n");
+    std::fs::write(bond.file("policy.toml"), "").unwrap();
+    let _daemons = ["proxy", "primary"].map(|role| bond.start(role));
+    bond.joined(1);
+    let change = |n| {
+        let answer = ask_with(&bond, "PUT /v1/policy", "If-Match: *\r\n", &policy(n));
+        assert_eq!(answer.code, 200, "{answer:?}");
+    };
+    let sent = "Accept: text/event-stream\r\n";
+    let (mut events, head) = Listener::with(&bond, "/v1/events?since=0", sent);
+    let content = "content-type: text/event-stream\r\n";
+    assert!(head.to_lowercase().contains(content), "{head}");
+    let (id, up) = events.next_sent();
+    assert_eq!(
+        (id, &up["id"], &up["type"]),
+        (Some(1), &json!(1), &json!("link.up"))
+    );
+    change(0);
+    let (id, changed) = events.next_sent();
+    assert_eq!((id, &changed["type"]), (Some(2), &json!("policy.changed")));
+    drop(events);
+    // It comes again after more events than are kept.
+    (1..=256).for_each(change);
+    let again = format!("{sent}Last-Event-ID: 1\r\n");
+    let (mut events, _) = Listener::with(&bond, "/v1/events?since=0", &again);
+    assert_eq!(events.next_sent(), (None, json!({"lost": 1})));
+    for id in 3..=258 {
+        assert_eq!(events.next_sent().0, Some(id));
+    }
+    let code = |more: &str| ask_with(&bond, "GET /v1/events", &format!("{sent}{more}"), "").code;
+    assert_eq!(code("Last-Event-ID: 259\r\n"), 410);
+    assert_eq!(code("Last-Event-ID: x\r\n"), 400);
 }
 
 #[test]

@@ -172,7 +172,8 @@ impl Resources {
             Resource::Samples => return self.samples(&query),
             Resource::Events => {
                 let [since] = query.values(["since"])?;
-                return Rc::clone(&self.primary.events).listen(number_of("since", since)?);
+                let since = number_of("since", since)?;
+                return Rc::clone(&self.primary.events).listen(&head.headers, since);
             }
             _ => query.values([])?,
         };
