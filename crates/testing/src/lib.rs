@@ -5,7 +5,7 @@
 //! - [`browser`]: Chromium, and pages driven in it.
 //! - [`namespaces`]: roles of a test in namespaces of their own.
 //! - [`names`]: name servers.
-//! - [`Program`]: a program under test.
+//! - [`Program`]: a program under test, and `mpbond` beside it.
 //! - [`command_line`]: snapshots of help texts, manual pages and completions.
 //! - [`is_within`]: figures that hold on a machine with time left.
 //! - [`free_address`]: addresses on loopback for daemons that a test starts.
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
+mod beside;
 pub mod browser;
 pub mod command_line;
 mod figures;

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::console::Console;
+use crate::console::{CONSOLE, Console};
 use crate::daemon::{Daemon, primary, stream};
 use crate::page::open;
 use crate::real::{PASSWORD, POLICY, download, start, until};
@@ -65,7 +65,9 @@ fn a_bundle_is_for_those_who_have_the_token_and_no_view_gives_one() {
 }
 
 #[test]
-fn a_bundle_has_no_keys_no_tokens_and_no_destinations() {
+fn a_bundle_has_the_doctors_findings_and_no_keys_no_tokens_and_no_destinations() {
+    // The console looks for it beside itself.
+    CONSOLE.mpbond();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("primary.sock");
     let socks5 = start(folder.path());
@@ -92,7 +94,16 @@ fn a_bundle_has_no_keys_no_tokens_and_no_destinations() {
     assert_eq!(value["status"]["links"][1]["name"], "phone");
     assert_eq!(value["policy"], POLICY);
     assert!(value["events"].is_array());
-    assert!(!value["doctor"].is_null(), "{text}");
+    let doctor = value["doctor"].as_array();
+    let doctor = doctor.unwrap_or_else(|| panic!("{}", value["doctor"]));
+    assert!(doctor.iter().all(|finding| finding["role"] == "primary"));
+    let running = doctor.iter().find(|finding| finding["check"] == "daemon");
+    let detail = format!("runs and answers at {}", socket.display());
+    assert_eq!(running.unwrap()["detail"], detail);
+    for check in ["path wifi", "helper phone"] {
+        let is_checked = doctor.iter().any(|finding| finding["check"] == check);
+        assert!(is_checked, "{check}: {doctor:#?}");
+    }
     let mut secrets = vec![
         console.token.clone(),
         code.to_owned(),

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, TrustFile};
 use mpbond::pairing::{Book, Own, call};
+use mpbond::reload::Configured;
 use mpbond_net::pairing::{Introduction, Role};
 use mpbond_net::tls::Trust;
 use mpbond_net::{DeviceId, Identity};
@@ -94,8 +95,11 @@ pub fn start(folder: &Path) -> SocketAddr {
     std::fs::write(&password, format!("anna:{PASSWORD}\n")).unwrap();
     std::fs::set_permissions(password, Permissions::from_mode(0o600)).unwrap();
     std::fs::write(folder.join("policy.toml"), POLICY).unwrap();
-    let config = PrimaryConfig::load(&write("primary", text)).unwrap();
-    thread::spawn(move || mpbond::primary::run(config).unwrap());
+    let file = write("primary", text);
+    thread::spawn(move || {
+        let config = Configured::from_file(file, PrimaryConfig::load);
+        mpbond::primary::run(config.unwrap()).unwrap();
+    });
     socks5
 }
 
