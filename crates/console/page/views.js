@@ -164,15 +164,36 @@ function events(state) {
   });
 }
 
+const WAITS_FOR = {
+  session: 'a session with the proxy',
+  path: 'a path that it may use',
+  radio: 'a radio that is awake',
+  room: 'another stream to end',
+};
+
+function waiting({ waiting: listed, waiting_count: all }) {
+  const lines = listed.map((w) => {
+    const rule = w.rule == null ? '' : `, by rule ${isolated(w.rule)}`;
+    const left = w.left_s == null ? '' : `, for ${span(w.left_s)} more at most`;
+    return `${isolated(w.destination)} waits for ${WAITS_FOR[w.waits_for] ?? w.waits_for}${rule}${left}.`;
+  });
+  if (lines.length > 0 && all > lines.length) {
+    lines.push(`and ${count(all - lines.length, 'more', 'more')}`);
+  }
+  at('waiting').hidden = lines.length === 0;
+  each(at('waiting'), lines, (_, i) => String(i), () => make('li'), put);
+}
+
 function streams({ frame, owner }) {
-  const { groups, more, withheld, open } = frame.streams;
+  const { groups, more, withheld, open, waiting_count: wait } = frame.streams;
   // It forwards encrypted bytes, and knows none.
   const isHelper = frame.daemon.role === 'helper';
   at('streams').hidden = isHelper;
   at('streams-link').hidden = isHelper;
   const table = at('streams-table');
   table.parentElement.hidden = groups.length === 0;
-  put(at('streams-count'), `${open.toLocaleString('en')} open`);
+  put(at('streams-count'), `${open.toLocaleString('en')} open${wait ? `, ${wait.toLocaleString('en')} wait` : ''}`);
+  waiting(frame.streams);
   let none = '';
   if (withheld) {
     none = `Destinations are shown to root${owner && owner !== 'root' ? `, ${owner} and the daemon's group` : ''}: run mpbond console as one of them.`;

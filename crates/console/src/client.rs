@@ -132,7 +132,7 @@ impl Client {
     }
 
     /// Asks for the status with all fields, but without the connections of applications, of which
-    /// their number is told.
+    /// their number is told, and those that wait.
     ///
     /// # Errors
     /// Nothing answers, in one line.
@@ -240,6 +240,9 @@ fn answered(mut text: Vec<u8>) -> Option<(u16, Vec<u8>)> {
 struct Whole {
     #[serde(default)]
     transfers: Vec<IgnoredAny>,
+    /// Their number is a field of its own.
+    #[serde(default, rename = "waiting")]
+    _waiting: IgnoredAny,
     #[serde(flatten)]
     rest: serde_json::Map<String, Value>,
 }

@@ -22,6 +22,9 @@ const MAX_STREAMS: usize = 20_000;
 /// Maximum number of paths of a session, and of notes.
 const MAX_SHARES: usize = 64;
 
+/// Maximum number of connections that wait.
+const MAX_WAITING: usize = 12;
+
 /// Maximum number of paths of a stream.
 const MAX_PARTS: usize = 16;
 
@@ -54,6 +57,9 @@ pub(crate) struct Status {
     #[serde(deserialize_with = "last::<_, _, MAX_STREAMS>")]
     pub transfers: Vec<Transfer>,
     pub transfers_withheld: bool,
+    #[serde(deserialize_with = "first::<_, _, MAX_WAITING>")]
+    pub waiting: Vec<Waiting>,
+    pub waiting_count: u64,
     #[serde(deserialize_with = "first::<_, _, MAX_ENTRIES>")]
     pub links: Vec<Link>,
     #[serde(deserialize_with = "first::<_, _, MAX_ENTRIES>")]
@@ -125,6 +131,20 @@ pub(crate) struct Relay {
     pub primary: String,
     pub level_down_bytes: u64,
     pub level_up_bytes: u64,
+}
+
+/// A new connection that waits.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Waiting {
+    #[serde(deserialize_with = "name")]
+    pub destination: String,
+    #[serde(deserialize_with = "sentence")]
+    pub rule: Option<String>,
+    #[serde(deserialize_with = "name")]
+    pub waits_for: String,
+    pub waited_s: f64,
+    pub left_s: Option<f64>,
 }
 
 /// A stream, open or over.

@@ -54,6 +54,12 @@ pub struct Status {
     /// The last streams, newest last; open ones too. None in an answer to other users.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferStatus>,
+    /// Primary: new connections that wait, those that came first. None in an answer to other users.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingStatus>,
+    /// Primary: number of all new connections that wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_count: Option<usize>,
     /// Helper: relays it serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relays: Vec<RelayStatus>,
@@ -87,8 +93,8 @@ pub struct Status {
     /// Dropped privileges; absent where `sandbox = false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxStatus>,
-    /// Whether `transfers` were left out: they name destinations, and are for root, the daemon's
-    /// own user and its group.
+    /// Whether `transfers` and `waiting` were left out: they name destinations, and are for root,
+    /// the daemon's own user and its group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub transfers_withheld: bool,
     /// Messages for people: things that do not work, with reasons.
@@ -100,6 +106,7 @@ impl Status {
     /// The part that every user of this machine may read.
     pub(crate) fn withhold_transfers(&mut self) {
         self.transfers.clear();
+        self.waiting.clear();
         self.transfers_withheld = true;
     }
 
@@ -111,6 +118,24 @@ impl Status {
              intercepted look-ups find none"
         ))
     }
+}
+
+/// A new connection that waits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitingStatus {
+    /// The application's own end of it.
+    pub client: String,
+    /// The destination.
+    pub destination: String,
+    /// The rule that has selected it.
+    pub rule: Option<String>,
+    /// "session": a session with the proxy that has a path; "path": one that the policy lets it
+    /// use; "radio": one that is awake; "room": until the proxy takes another stream.
+    pub waits_for: String,
+    /// Time since it came.
+    pub waited_s: f64,
+    /// Time after which it is refused, or for "radio" goes on; null where that is not known.
+    pub left_s: Option<f64>,
 }
 
 /// A rule of a primary's policy.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::paths::{Bytes, down_up};
 use super::rates::{Rate, between};
-use crate::status::{Status, Transfer};
+use crate::status::{Status, Transfer, Waiting};
 
 /// Destinations that are shown; the number of the others is told.
 const SHOWN: usize = 200;
@@ -21,6 +21,10 @@ pub(crate) struct Streams {
     pub groups: Vec<StreamGroup>,
     /// Destinations that are not in `groups`.
     pub more: usize,
+    /// New connections that wait, those that came first.
+    pub waiting: Vec<Waiting>,
+    /// The number of all of them.
+    pub waiting_count: u64,
 }
 
 /// Streams that lead to one destination in one class.
@@ -109,6 +113,8 @@ impl StreamRates {
             withheld: status.transfers_withheld,
             groups: self.groups(status, &sums),
             more,
+            waiting: status.waiting.clone(),
+            waiting_count: status.waiting_count,
         }
     }
 

@@ -92,12 +92,22 @@ fn header(frame: &Frame, model: &Model) -> Paragraph<'static> {
             // A helper knows none.
             match daemon.role.as_str() {
                 "helper" => Span::raw(""),
-                _ => Span::raw(format!("{} streams open", frame.streams.open)),
+                _ => Span::raw(open(frame)),
             },
         ]),
         (None, None) => Line::styled("no rate yet", HEAD),
     };
     Paragraph::new(vec![first, second])
+}
+
+/// How many streams are open, and wait.
+fn open(frame: &Frame) -> String {
+    let streams = &frame.streams;
+    let open = format!("{} streams open", streams.open);
+    match streams.waiting_count {
+        0 => open,
+        count => format!("{open}, {count} wait"),
+    }
 }
 
 /// Both directions together, over the last ten minutes.
@@ -375,6 +385,21 @@ mod tests {
             let is_right = |rate: &f64| (rate - 1000.0).abs() < 1e-6;
             assert!(columns.iter().all(is_right), "{count}: {columns:?}");
         }
+    }
+
+    #[test]
+    fn connections_that_wait_are_counted() {
+        let mut model = Model::default();
+        for second in 0..2_u64 {
+            let value = json!({
+                "role": "primary", "uptime_s": second, "waiting_count": 3,
+                "links": [{ "name": "wifi", "kind": "path", "state": "up" }],
+                "paths": [{ "name": "wifi", "bytes_in": second * 1000 }],
+            });
+            let status = Status::read(value.to_string().as_bytes()).unwrap();
+            model.take(second as f64, status);
+        }
+        assert!(as_text(&model, 1.0).contains("0 streams open, 3 wait"));
     }
 
     #[test]

@@ -33,6 +33,9 @@ fn busy(t: f64) -> Value {
     let of = |n| stream(n, "secret.example:443", "bulk", &[("wifi", 5000, 1)]);
     value["transfers"] = json!([of(1), of(2)]);
     value["notes"] = json!(["a note"]);
+    value["waiting"] = json!([{ "client": "127.0.0.1:5", "destination": "secret.example:25",
+        "rule": "<b>late</b>", "waits_for": "radio", "waited_s": 3.5, "left_s": 61.0 }]);
+    value["waiting_count"] = json!(2);
     value
 }
 
@@ -50,6 +53,7 @@ fn a_bundle_is_for_those_who_have_the_token_and_no_view_gives_one() {
     let status = &value["status"];
     assert_eq!(status["notes"], json!(["a note"]));
     assert_eq!(status["transfers_left_out"], 2);
+    assert_eq!(status["waiting_count"], 2);
     assert_eq!(status["links"][0]["name"], "wifi");
     let why = value["policy"]["error"].as_str().unwrap();
     assert!(why.contains("status.api: there is no such socket"), "{why}");

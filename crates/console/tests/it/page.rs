@@ -179,6 +179,44 @@ fn a_thousand_streams_are_listed_as_far_as_people_read() {
 }
 
 #[test]
+fn connections_that_wait_are_listed_with_the_reason_and_those_that_are_not_are_counted() {
+    let daemon = Daemon::start(|t| {
+        let mut value = two_paths(t);
+        let waits = |what: &str| {
+            json!({ "destination": "<i>late</i>:25", "rule": "<b>backups</b>", "waits_for": what,
+                "waited_s": 3.5, "left_s": 61.0 })
+        };
+        let mut waiting = vec![waits("radio"); 11];
+        waiting.push(json!({ "destination": "b:1", "waits_for": "session", "waited_s": 0.1 }));
+        waiting.push(waits("path"));
+        value["waiting"] = waiting.into();
+        value["waiting_count"] = 1040.into();
+        value
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.until("document.querySelectorAll('#waiting li').length === 13");
+    let lines = "[...document.querySelectorAll('#waiting li')].map((line) => line.textContent)";
+    let lines = page.eval(lines);
+    let line = |n: usize| {
+        let line = lines[n].as_str().unwrap();
+        line.replace(['\u{2068}', '\u{2069}'], "")
+    };
+    assert_eq!(
+        line(0),
+        "<i>late</i>:25 waits for a radio that is awake, by rule <b>backups</b>, for 1 min 1 s \
+         more at most."
+    );
+    assert_eq!(line(11), "b:1 waits for a session with the proxy.");
+    assert_eq!(line(12), "and 1,028 more");
+    let count = text(&mut page, "#streams-count");
+    assert!(count.ends_with(" open, 1,040 wait"), "{count}");
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
 fn destinations_that_are_withheld_are_told_with_the_remedy() {
     let daemon = Daemon::start(|t| {
         let mut value = two_paths(t);

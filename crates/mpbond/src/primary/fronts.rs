@@ -140,10 +140,10 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let since = Instant::now().into();
     let (place, treated) = loop {
         let for_radio = classes::wait_for_radio(&connection, &identity, &ruling);
-        let waits = (since, for_radio);
+        let (waits, peer) = ((since, for_radio), connection.peer());
         let room = match ruling.handling {
             Handling::Carry => tokio::select! {
-                room = room::place(&primary, &asked, &ruling, waits) => Some(room),
+                room = room::place(&primary, peer, &asked, &ruling, waits) => Some(room),
                 // It may wait for an hour.
                 () = confirmed::left(&connection), if ruling.may_wait() || !for_radio.is_zero() => {
                     return debug!(%to, "client left");
@@ -211,7 +211,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let place = match place.is_void() {
         true => {
             // It is told that it is connected, and waits for no radio any more.
-            let room = room::place(&primary, &asked, &ruling, (since, Duration::ZERO)).await;
+            let room = room::place(&primary, peer, &asked, &ruling, (since, Duration::ZERO)).await;
             Some(room).filter(|_| ruling.is_current(&primary))
         }
         false => Some(Room::Free(place)),

@@ -55,6 +55,7 @@ mod signals;
 mod state;
 mod status;
 mod transparent;
+mod waiting;
 
 use std::rc::Rc;
 use std::time::Duration;

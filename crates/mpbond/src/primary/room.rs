@@ -1,5 +1,6 @@
 //! Room for clients' connections: a place in the session, or what becomes of a client without one.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::direct;
 use super::paths::Permitted;
 use super::ruling::Ruling;
 use super::state::Primary;
+use super::waiting::For;
 use crate::config::OnProxyLoss;
 use crate::driver::{Driver, Place};
 
@@ -44,13 +46,16 @@ pub(super) enum Room {
 /// and waits for a radio that is awake for so long.
 pub(super) async fn place(
     primary: &Rc<Primary>,
+    client: SocketAddr,
     to: &intercept::Destination,
     ruling: &Ruling,
     (since, for_radio): (Instant, Duration),
 ) -> Room {
     let deadline = Instant::now() + WAIT_FOR_ROOM;
+    let waiting = primary.waiting.enter(since, client, to, ruling);
     let mut changed = primary.changed.subscribe();
     loop {
+        waiting.waits_for(For::Session, None);
         let driver = usable_session(primary).await;
         // Asking the manager counts as a change.
         changed.borrow_and_update();
@@ -64,6 +69,7 @@ pub(super) async fn place(
             let Some(wait_until) = wait_until else {
                 return Room::WithoutProxy;
             };
+            waiting.waits_for(For::Path, Some(wait_until));
             let has_changed = timeout_at(wait_until, changed.changed()).await.is_ok();
             let in_time = has_changed && Instant::now() < wait_until;
             match in_time && ruling.is_current(primary) {
@@ -71,7 +77,9 @@ pub(super) async fn place(
                 false => return Room::NotPermitted(reason),
             }
         };
-        if primary.waits_for_radio(ruling, since + for_radio).await {
+        let radio_until = since + for_radio;
+        waiting.waits_for(For::Radio, Some(radio_until));
+        if primary.waits_for_radio(ruling, radio_until).await {
             match ruling.is_current(primary) {
                 true => continue,
                 false => return Room::NotPermitted("the policy has changed"),
@@ -89,6 +97,7 @@ pub(super) async fn place(
         if let Some(place) = driver.reserve() {
             return Room::Free(place);
         }
+        waiting.waits_for(For::Room, Some(deadline));
         if timeout_at(deadline, primary.room.notified()).await.is_err() {
             return Room::Full;
         }

@@ -37,6 +37,7 @@ use super::prices::Prices;
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
 use super::signals::Signals;
+use super::waiting::WaitingList;
 use crate::api::Events;
 use crate::config::{HelperRef, OnProxyLoss, PolicySource, PrimaryConfig, ZONES};
 use crate::driver::{Clock, Driver, Handle, TransferLog};
@@ -91,6 +92,8 @@ pub(super) struct Primary {
     pub(super) owners: Owners,
     /// Applications' connections that sessions carry.
     pub(super) flows: Flows,
+    /// New connections that wait.
+    pub(super) waiting: WaitingList,
     /// The recent events, for the API.
     pub(super) events: Rc<Events>,
     /// The links of which it was told last that they are up.
@@ -170,6 +173,7 @@ impl Primary {
             clients: Clients::new(owners.clone()),
             owners,
             flows: Flows::default(),
+            waiting: WaitingList::default(),
             events: Rc::default(),
             links_up: LinksUp::default(),
             link_facts: AllFacts::default(),

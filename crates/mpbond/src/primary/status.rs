@@ -110,7 +110,7 @@ impl Primary {
         let mut sessions: Vec<SessionStatus> = drivers().map(Driver::status).collect();
         sessions.iter_mut().for_each(|s| s.mark_down(&links));
         let (peers, paths) = self.log.totals().with(&sessions);
-        Status {
+        let mut status = Status {
             role: "primary".to_owned(),
             device: self.identity.id().to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -134,6 +134,8 @@ impl Primary {
                 .chain(notes.iter().cloned())
                 .collect(),
             ..Status::default()
-        }
+        };
+        self.waiting.describe(&mut status);
+        status
     }
 }

@@ -9,7 +9,7 @@ use mpbond_testing::{Need, Outcome};
 use serde_json::{Value, json};
 
 use crate::api::{Listener, ask, ask_with, connect, got};
-use crate::daemons::{Bond, Ways, origin};
+use crate::daemons::{Bond, Ways, origin, until};
 
 fn document(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -118,7 +118,9 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
     let _daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
     bond.joined(2);
     let _open = [bond.connect(origin).unwrap(), bond.connect(origin).unwrap()];
-    let rule = "[[rule]]\nname = \"x\"\nport = 25\nset = \"refuse\"\n";
+    // Nothing tells that a link is not metered.
+    let rule = "[[rule]]\nname = \"x\"\nport = 25\nset = \"refuse\"\n\
+         [[rule]]\nname = \"late\"\nport = 26\nset = { metered = \"never\", delay = \"1h\" }\n";
     assert_eq!(
         ask_with(&bond, "PUT /v1/policy", "If-Match: *\r\n", rule).code,
         200
@@ -128,7 +130,15 @@ fn answers_have_the_fields_of_the_schema_and_resources_its_methods() {
     fn check(all: &Value, schema: &str, value: &Value) {
         assert_eq!(mismatch(&all[schema], all, value), None, "{schema}");
     }
-    check(all, "Status", &got(&bond, "GET /v1/status", ""));
+    let mut late = std::net::TcpStream::connect(bond.socks5).unwrap();
+    late.write_all(&[5, 1, 0, 5, 1, 0, 1, 192, 0, 2, 1, 0, 26])
+        .unwrap();
+    until("a connection waits", || {
+        got(&bond, "GET /v1/status", "")["waiting"].is_array()
+    });
+    let status = got(&bond, "GET /v1/status", "");
+    check(all, "Status", &status);
+    assert_eq!(status["waiting"][0]["rule"], "late");
     let page = got(&bond, "GET /v1/streams?limit=1", "");
     assert!(page["next"].is_u64());
     check(all, "Streams", &page);

@@ -322,10 +322,19 @@ fn without_a_path() {
     put(&bond, &rule(", delay = \"1min\""));
     thread::scope(|scope| {
         let waits = scope.spawn(|| bond.works_within(WITHIN, origin));
-        thread::sleep(Duration::from_millis(500));
+        let listed = || bond.status("primary").unwrap().waiting;
+        until("it is listed", || {
+            listed().first().is_some_and(|w| w.waits_for == "path")
+        });
+        let waiting = &listed()[0];
+        assert_eq!(waiting.destination, origin.to_string());
+        assert_eq!(waiting.rule, None);
+        let delay = waiting.waited_s + waiting.left_s.unwrap();
+        assert!((delay - 60.0).abs() < 0.001, "{waiting:?}");
         assert!(!waits.is_finished());
         let _helper = bond.start("helper");
         assert!(waits.join().unwrap());
+        assert_eq!(bond.status("primary").unwrap().waiting_count, Some(0));
         kept.write_all(&1_000_u32.to_be_bytes()).unwrap();
         let mut bytes = [0; 1_000];
         kept.read_exact(&mut bytes).unwrap();

@@ -134,6 +134,9 @@ fn background_waits_for_a_radio_that_is_awake_or_for_the_end_of_its_delay() {
     apply("balanced", "2min");
     thread::scope(|scope| {
         let waiting = scope.spawn(connect);
+        let listed = || got(&bond, "GET /v1/status", "")["waiting"][0].clone();
+        until("it is listed", || listed()["waits_for"] == "radio");
+        assert_eq!(listed()["rule"], "backups");
         thread::sleep(Duration::from_secs(1));
         assert!(!waiting.is_finished(), "nothing has woken the radio");
         // What is not background does not wait.

@@ -14,7 +14,7 @@ use super::super::hints::word;
 use super::rates::{Rates, Span};
 use super::table::{Align, Cell, Column, table, wrapped};
 
-/// Number of transfers shown; JSON has the older ones too.
+/// Number of transfers, and of connections that wait, shown; JSON has more.
 const TRANSFERS_SHOWN: usize = 12;
 
 /// In place of a value that is not known.
@@ -57,6 +57,7 @@ pub(super) fn render(status: &Status, before: Option<&Status>, socket: Option<&P
         text.push_str("\nno session\n");
     }
     relays(&mut text, status, &span);
+    waiting(&mut text, status);
     transfers(&mut text, &status.transfers);
     text
 }
@@ -382,6 +383,41 @@ fn relays(text: &mut String, status: &Status, span: &Span<'_>) {
     ];
     text.push_str(&table(&columns, &rows));
     text.push_str("\n  DOWN/s, UP/s: Mbit/s of the last second.\n");
+}
+
+/// New connections that wait, those that came first.
+fn waiting(text: &mut String, status: &Status) {
+    let Some(count) = status.waiting_count.filter(|count| *count > 0) else {
+        return;
+    };
+    let waiting = if count == 1 {
+        "connection waits"
+    } else {
+        "connections wait"
+    };
+    let _ = write!(text, "\n{count} new {waiting}\n");
+    let rows = status.waiting.iter().take(TRANSFERS_SHOWN).map(|w| {
+        let at_most = w.left_s.map_or_else(|| UNKNOWN.to_owned(), human::span);
+        vec![
+            w.destination.as_str().into(),
+            w.waits_for.as_str().into(),
+            human::span(w.waited_s).into(),
+            at_most.into(),
+            w.rule.as_deref().unwrap_or(UNKNOWN).into(),
+        ]
+    });
+    let rows: Vec<Vec<Cell>> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    let columns = [
+        Column("DESTINATION", 24, Align::Left),
+        Column("FOR", 7, Align::Left),
+        Column("WAITED", 11, Align::Right),
+        Column("AT MOST", 11, Align::Right),
+        Column("RULE", 16, Align::Left),
+    ];
+    text.push_str(&table(&columns, &rows));
 }
 
 fn transfers(text: &mut String, transfers: &[TransferStatus]) {

@@ -2,7 +2,9 @@
 
 use super::*;
 use anstream::adapter::strip_str;
-use mpbond::status::{BudgetStatus, ChoiceStatus, DayJoules, ShareStatus, SubflowStatus, WokenFor};
+use mpbond::status::{
+    BudgetStatus, ChoiceStatus, DayJoules, ShareStatus, SubflowStatus, WaitingStatus, WokenFor,
+};
 
 fn primary(bytes_in: u64, uptime_s: f64) -> Status {
     Status {
@@ -110,6 +112,38 @@ transfers
   no.such.name:80      0 B  0 B  500 ms  name not found
 ";
     assert_eq!(text, expected);
+}
+
+#[test]
+fn connections_that_wait_are_before_transfers_and_are_counted_for_other_users() {
+    let waits = |waits_for: &str, rule: Option<&str>, left_s| WaitingStatus {
+        client: "127.0.0.1:5".into(),
+        destination: "example.org:443".into(),
+        rule: rule.map(str::to_owned),
+        waits_for: waits_for.into(),
+        waited_s: 12.7,
+        left_s,
+    };
+    let mut now = primary(0, 61.0);
+    now.waiting = vec![
+        waits("radio", Some("backups"), Some(587.3)),
+        waits("session", None, None),
+    ];
+    now.waiting_count = Some(140);
+    let text = plain(&now, None);
+    let (_, end) = text.split_once("\n140 new").unwrap();
+    let expected = " connections wait
+  DESTINATION      FOR      WAITED     AT MOST  RULE
+  example.org:443  radio      12 s  9 min 47 s  backups
+  example.org:443  session    12 s           -  -
+
+transfers
+";
+    assert!(end.starts_with(expected), "{text}");
+    (now.waiting, now.waiting_count) = (Vec::new(), Some(1));
+    let text = plain(&now, None);
+    let expected = "\n1 new connection waits\n\ntransfers\n";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
