@@ -170,6 +170,12 @@ mod tests {
         assert_eq!(status.waiting[1].destination, "192.0.2.1:0");
         assert_eq!(status.waiting[1].waits_for, "path");
         assert_eq!(status.waiting[1].left_s, Some(7.0));
+        let mut status = status;
+        status.withhold_transfers();
+        assert_eq!(
+            (status.waiting, status.waiting_count),
+            (Vec::new(), Some(150))
+        );
         drop(entries);
         assert_eq!(of(&list).waiting_count, Some(1));
         drop(oldest);
