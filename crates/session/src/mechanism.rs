@@ -127,6 +127,7 @@ impl Mechanism {
     /// The mechanism without which it has no effect.
     pub const fn part_of(self) -> Option<Self> {
         match self {
+            Self::WholeFrames => Some(Self::Deferral),
             Self::Avoidance => Some(Self::Probing),
             Self::DroppedCopies => Some(Self::PotentialFailure),
             Self::OpportunisticTrigger
