@@ -23,6 +23,9 @@ const MAX_LISTENERS: usize = 32;
 /// Head of a listener to server-sent events that comes again.
 const LAST_EVENT_ID: &str = "last-event-id";
 
+/// Content type of server-sent events.
+const SERVER_SENT: &str = "text/event-stream";
+
 /// An event.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Event {
@@ -58,42 +61,63 @@ struct Lost {
 enum Form {
     /// One JSON object a line.
     Lines,
-    /// Server-sent events (HTML standard, section 9.2), in which an id is that of the event.
-    ServerSent,
+    /// Server-sent events (HTML standard, section 9.2). An id is the start of the daemon and that
+    /// of the event: a client that comes again by itself may find another process.
+    ServerSent { start: i64 },
 }
 
 impl Form {
     const fn content(self) -> &'static str {
         match self {
             Self::Lines => "application/x-ndjson",
-            Self::ServerSent => "text/event-stream",
+            Self::ServerSent { .. } => SERVER_SENT,
+        }
+    }
+
+    /// Appends the id of the last event.
+    fn write_id(self, text: &mut Vec<u8>, id: u64) {
+        if let Self::ServerSent { start } = self {
+            text.extend_from_slice(format!("id: {start}-{id}\n").as_bytes());
         }
     }
 
     /// Appends a value; JSON has no line ends in it.
     fn write(self, text: &mut Vec<u8>, id: Option<u64>, value: &impl Serialize) {
-        if self == Self::ServerSent {
-            if let Some(id) = id {
-                text.extend_from_slice(format!("id: {id}\n").as_bytes());
-            }
+        let is_sent = matches!(self, Self::ServerSent { .. });
+        if let Some(id) = id {
+            self.write_id(text, id);
+        }
+        if is_sent {
             text.extend_from_slice(b"data: ");
         }
         // A vector takes everything, and the values have no keys but text.
         let _ = serde_json::to_writer(&mut *text, value);
         text.push(b'\n');
-        if self == Self::ServerSent {
+        if is_sent {
             text.push(b'\n');
         }
     }
 }
 
 /// The last events. For use on one thread.
-#[derive(Default)]
 pub(crate) struct Events {
+    /// When the daemon started, in milliseconds of Unix time.
+    start: i64,
     kept: RefCell<Kept>,
     happened: Notify,
     /// Held by listeners.
     listener: Rc<()>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            start: jiff::Timestamp::now().as_millisecond(),
+            kept: RefCell::default(),
+            happened: Notify::default(),
+            listener: Rc::default(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -141,19 +165,21 @@ impl Events {
     /// it has in the head, too, which is later than that with which it began.
     ///
     /// # Errors
-    /// There are too many listeners, there was no such event, or the number in the head is none.
+    /// There are too many listeners, there was no such event, or the id in the head is none.
     pub(crate) fn listen(
         self: Rc<Self>,
         head: &HeaderMap,
         mut since: Option<u64>,
     ) -> Result<Response<Answer>, Failure> {
         let mut form = Form::Lines;
-        if accepts(head, Form::ServerSent.content()) {
-            form = Form::ServerSent;
+        if accepts(head, SERVER_SENT) {
+            form = Form::ServerSent { start: self.start };
             if let Some(id) = head.get(LAST_EVENT_ID) {
-                let id = id.to_str().ok().and_then(|id| id.parse().ok());
-                let wrong = || Failure::bad("Last-Event-ID: not a number");
-                since = Some(id.ok_or_else(wrong)?);
+                let id = id.to_str().ok().and_then(read_id);
+                let wrong = || Failure::bad("Last-Event-ID: not the id of an event");
+                let (start, event) = id.ok_or_else(wrong)?;
+                // Of another start, it has none of these.
+                since = Some(if start == self.start { event } else { 0 });
             }
         }
         let last = self.kept.borrow().last;
@@ -171,6 +197,14 @@ impl Events {
         let (parts, body) = mpsc::channel(1);
         crate::task::spawn_local(async move {
             let _listener = listener;
+            let mut begin = Vec::new();
+            form.write_id(&mut begin, told);
+            if !begin.is_empty() {
+                begin.push(b'\n');
+                if parts.send(Bytes::from(begin)).await.is_err() {
+                    return;
+                }
+            }
             loop {
                 let (lines, last) = {
                     let kept = self.kept.borrow();
@@ -204,6 +238,16 @@ impl Events {
         }
         Ok(Rc::clone(&self.listener))
     }
+}
+
+/// The start of a daemon and the number of an event, of an id that a listener has kept.
+fn read_id(id: &str) -> Option<(i64, u64)> {
+    let (start, event) = id.split_once('-')?;
+    let are_digits = [start, event]
+        .iter()
+        .all(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    are_digits.then_some(())?;
+    Some((start.parse().ok()?, event.parse().ok()?))
 }
 
 /// An answer of lines without an end.
@@ -268,7 +312,8 @@ mod tests {
             kept.push(Timestamp::ZERO, event);
         }
         let lines = lines(&kept, 0);
-        let text = String::from_utf8(kept.after(0, Form::ServerSent)).unwrap();
+        let sent = Form::ServerSent { start: 7 };
+        let text = String::from_utf8(kept.after(0, sent)).unwrap();
         let read: Vec<_> = text.split_terminator("\n\n").collect();
         assert_eq!(read[0], "data: {\"lost\":1}");
         assert_eq!(
@@ -277,29 +322,62 @@ mod tests {
         );
         for (n, (event, line)) in read.iter().zip(&lines).enumerate().skip(1) {
             let (id, data) = event.split_once("\ndata: ").unwrap();
-            assert_eq!(id, format!("id: {}", n + 1));
+            assert_eq!(id, format!("id: 7-{}", n + 1));
             let data: serde_json::Value = serde_json::from_str(data).unwrap();
             assert_eq!(&data, line);
         }
-        assert!(kept.after(KEPT + 1, Form::ServerSent).is_empty());
+        assert!(kept.after(KEPT + 1, sent).is_empty());
     }
 
     #[test]
     fn the_last_event_of_a_listener_that_comes_again_counts_and_not_its_first_one() {
         let events = Rc::new(Events::default());
-        let asks = |form: &'static str, last: &'static str| {
+        let asks = |form: &'static str, last: &str| {
             let mut head = HeaderMap::new();
             head.insert("accept", HeaderValue::from_static(form));
-            head.insert(LAST_EVENT_ID, HeaderValue::from_static(last));
+            head.insert(LAST_EVENT_ID, HeaderValue::from_str(last).unwrap());
             let answer = Rc::clone(&events).listen(&head, Some(9));
             answer.err().unwrap().answer().status()
         };
-        let sent = "text/event-stream";
-        assert_eq!(asks(sent, "1"), StatusCode::GONE);
-        for wrong in ["", "-1", "1,2", "99999999999999999999"] {
+        let (sent, start) = (SERVER_SENT, events.start);
+        assert_eq!(asks(sent, &format!("{start}-1")), StatusCode::GONE);
+        let too_large = format!("{start}-99999999999999999999");
+        for wrong in ["", "1", "-1", "+1-1", "1-+1", "1-2-3", "1,2", &too_large] {
             assert_eq!(asks(sent, wrong), StatusCode::BAD_REQUEST, "{wrong}");
         }
         assert_eq!(asks("application/x-ndjson", "x"), StatusCode::GONE);
+    }
+
+    #[tokio::test]
+    async fn a_listener_of_another_start_has_all_events_of_this_one() {
+        let all = async {
+            let events = Rc::new(Events::default());
+            events.push(Timestamp::ZERO, Event::default());
+            events.push(Timestamp::ZERO, Event::default());
+            let asks = async |last: String| {
+                let mut head = HeaderMap::new();
+                head.insert("accept", HeaderValue::from_static(SERVER_SENT));
+                head.insert(LAST_EVENT_ID, HeaderValue::from_str(&last).unwrap());
+                let answer = Rc::clone(&events).listen(&head, None).unwrap();
+                let Answer::Endless(mut parts) = answer.into_body() else {
+                    panic!("it ends");
+                };
+                let (begin, rest) = (parts.recv().await.unwrap(), parts.recv().await.unwrap());
+                let ids = [begin, rest].map(|part| {
+                    let text = String::from_utf8(part.to_vec()).unwrap();
+                    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+                    ids.map(|id| read_id(id).unwrap().1).collect::<Vec<_>>()
+                });
+                (ids[0].clone(), ids[1].clone())
+            };
+            let start = events.start;
+            assert_eq!(asks(format!("{start}-1")).await, (vec![1], vec![2]));
+            assert_eq!(
+                asks(format!("{}-2", start - 1)).await,
+                (vec![0], vec![1, 2])
+            );
+        };
+        tokio::task::LocalSet::new().run_until(all).await;
     }
 
     #[tokio::test]

@@ -414,7 +414,7 @@ fn waiting(text: &mut String, status: &Status) {
         Column("DESTINATION", 24, Align::Left),
         Column("FOR", 7, Align::Left),
         Column("WAITED", 11, Align::Right),
-        Column("AT MOST", 11, Align::Right),
+        Column("LEFT", 11, Align::Right),
         Column("RULE", 16, Align::Left),
     ];
     text.push_str(&table(&columns, &rows));

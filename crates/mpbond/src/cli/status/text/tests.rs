@@ -133,7 +133,7 @@ fn connections_that_wait_are_before_transfers_and_are_counted_for_other_users() 
     let text = plain(&now, None);
     let (_, end) = text.split_once("\n140 new").unwrap();
     let expected = " connections wait
-  DESTINATION      FOR      WAITED     AT MOST  RULE
+  DESTINATION      FOR      WAITED        LEFT  RULE
   example.org:443  radio      12 s  9 min 47 s  backups
   example.org:443  session    12 s           -  -
 
