@@ -33,6 +33,10 @@ impl Sojourn {
         if bytes <= self.came_bytes {
             return;
         }
+        if self.left_bytes == self.came_bytes {
+            // Nothing has waited since: what the last byte took is over.
+            self.last = None;
+        }
         self.came_bytes = bytes;
         match self.stamps.back_mut() {
             Some((end, at)) if now.saturating_sub(*at) < STEP => *end = self.came_bytes,
@@ -58,7 +62,8 @@ impl Sojourn {
         }
     }
 
-    /// Sojourn time of the last departed byte; `None` before the first.
+    /// Sojourn time of the last departed byte; `None` before the first, and after a time in which
+    /// nothing waited.
     pub fn last(&self) -> Option<Duration> {
         self.last
     }
@@ -88,6 +93,7 @@ mod tests {
         assert_eq!(s.last(), Some(MS(20)));
         s.left(200, MS(95));
         s.came(205, MS(200), Duration::ZERO);
+        assert_eq!(s.last(), None, "all had left before");
         s.left(205, MS(201));
         assert_eq!(s.last(), Some(MS(1)));
     }

@@ -86,7 +86,8 @@ pub struct TwoWay {
     /// Medium and radios shared with other links or between its directions.
     pub shared: Shared,
     /// It is one of Bluetooth, from the primary to a helper: connections over it alone are byte
-    /// streams. Only `up` of `up` and `down` has a meaning then: whether they carry anything.
+    /// streams. Of `up` and `down` it only counts whether they carry anything then; a change of
+    /// `down` is one of both directions.
     pub bluetooth: Option<Bluetooth>,
 }
 
