@@ -192,7 +192,7 @@ function streams({ frame, owner }) {
   at('streams-link').hidden = isHelper;
   const table = at('streams-table');
   table.parentElement.hidden = groups.length === 0;
-  put(at('streams-count'), `${open.toLocaleString('en')} open${wait ? `, ${wait.toLocaleString('en')} wait` : ''}`);
+  put(at('streams-count'), `${open.toLocaleString('en')} open${wait ? `, ${wait.toLocaleString('en')} waiting` : ''}`);
   waiting(frame.streams);
   let none = '';
   if (withheld) {

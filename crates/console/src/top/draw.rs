@@ -106,7 +106,7 @@ fn open(frame: &Frame) -> String {
     let open = format!("{} streams open", streams.open);
     match streams.waiting_count {
         0 => open,
-        count => format!("{open}, {count} wait"),
+        count => format!("{open}, {count} waiting"),
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
             let status = Status::read(value.to_string().as_bytes()).unwrap();
             model.take(second as f64, status);
         }
-        assert!(as_text(&model, 1.0).contains("0 streams open, 3 wait"));
+        assert!(as_text(&model, 1.0).contains("0 streams open, 3 waiting"));
     }
 
     #[test]

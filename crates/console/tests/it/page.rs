@@ -212,7 +212,7 @@ fn connections_that_wait_are_listed_with_the_reason_and_those_that_are_not_are_c
     assert_eq!(line(11), "b:1 waits for a session with the proxy.");
     assert_eq!(line(12), "and 1,028 more");
     let count = text(&mut page, "#streams-count");
-    assert!(count.ends_with(" open, 1,040 wait"), "{count}");
+    assert!(count.ends_with(" open, 1,040 waiting"), "{count}");
     assert_eq!(page.faults(), Vec::<String>::new());
 }
 

@@ -173,6 +173,10 @@ fn status(t: f64) -> Value {
     status["links"][1]["energy"] = json!({ "radio": "lte-2020-tmobile", "joules": 212.0,
         "days": [{ "day": "2026-11-26", "joules": 1490.0 }, { "day": "2026-11-27", "joules": 655.0 }] });
     status["default_flows_total"] = 88.into();
+    status["waiting"] = json!([
+        { "destination": "photos.example.com:443", "rule": "backups wait for wifi", "waits_for": "path", "waited_s": 3.5, "left_s": 597.0 },
+        { "destination": "updates.example.org:443", "waits_for": "radio", "waited_s": 12.0, "left_s": 48.0 }]);
+    status["waiting_count"] = 2.into();
     status["notes"] =
         json!(["the proxy has no route for IPv6: connections to such addresses are refused"]);
     status

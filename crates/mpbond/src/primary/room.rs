@@ -51,7 +51,8 @@ pub(super) async fn place(
     ruling: &Ruling,
     (since, for_radio): (Instant, Duration),
 ) -> Room {
-    let deadline = Instant::now() + WAIT_FOR_ROOM;
+    // From when it is known that there is none.
+    let mut deadline = None;
     let waiting = primary.waiting.enter(since, client, to, ruling);
     let mut changed = primary.changed.subscribe();
     loop {
@@ -97,6 +98,7 @@ pub(super) async fn place(
         if let Some(place) = driver.reserve() {
             return Room::Free(place);
         }
+        let deadline = *deadline.get_or_insert_with(|| Instant::now() + WAIT_FOR_ROOM);
         waiting.waits_for(For::Room, Some(deadline));
         if timeout_at(deadline, primary.room.notified()).await.is_err() {
             return Room::Full;
