@@ -143,7 +143,7 @@ mod tests {
         known.note(&used("other", Some(7), Role::Regular));
         assert_eq!(begins_at(&known, "wifi", 1_000, 50), 5e6);
         // Not for longer than that of a connection that lasts, nor in another network.
-        assert_eq!(begins_at(&known, "wifi", 61_000, 50), 292_000.0);
+        assert_eq!(begins_at(&known, "wifi", 601_000, 50), 292_000.0);
         assert_eq!(begins_at(&known, "wifi", 1_000, 20), 730_000.0);
         assert_eq!(begins_at(&known, "wifi", 1_000, 501).round(), 29_142.0);
         // Not that of a helper of this name.
@@ -155,7 +155,7 @@ mod tests {
     fn what_is_old_holds_nothing_back() {
         let mut known = KnownPaths::default();
         known.note(&used("wifi", None, Role::Regular));
-        for (at, expected) in [(1_000, 5e6), (61_000, 2e6)] {
+        for (at, expected) in [(1_000, 5e6), (601_000, 2e6)] {
             let mut s = begun_at(&known, "wifi", at, 50);
             let pace = BitRate::from_bytes_per_sec(2e6);
             s.estimator.on_pace(ms(at), pace);

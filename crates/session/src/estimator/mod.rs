@@ -103,8 +103,10 @@ const UNPROVEN_BYTES: u64 = 28 << 10;
 /// Maximum age of an arrival rate that is used.
 const PACE_LASTS: Duration = Duration::from_millis(500);
 
-/// Maximum age of an estimate that is used.
-const FORGET_AFTER: Duration = Duration::from_secs(60);
+/// Maximum age of an estimate that is used. Recorded links differ as much from what they were four
+/// minutes before as from one minute before, by a factor of two, and a rate that is wrong by that
+/// costs less than none (ADR 0052).
+const FORGET_AFTER: Duration = Duration::from_secs(600);
 
 /// Throughput in bytes per second before the first fact. It only orders paths of which nothing is
 /// known.

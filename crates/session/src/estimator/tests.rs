@@ -219,8 +219,8 @@ fn what_is_old_is_forgotten() {
             ..FarReport::default()
         },
     );
-    assert!(e.far_throughput(ms(59_000)).is_some());
-    assert!(e.far_throughput(ms(61_000)).is_none());
+    assert!(e.far_throughput(ms(599_000)).is_some());
+    assert!(e.far_throughput(ms(601_000)).is_none());
 }
 
 #[test]

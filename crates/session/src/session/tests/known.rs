@@ -60,5 +60,5 @@ fn another_session_knows_the_paths() {
     let (none, shown) = known(500, KnownPaths::default());
     assert_eq!(none, None);
     assert!(known(30_000, shown.clone()).0.is_some());
-    assert_eq!(known(70_000, shown).0, None, "too old");
+    assert_eq!(known(610_000, shown).0, None, "too old");
 }
