@@ -134,3 +134,39 @@ fn a_watch_that_walks_out_of_range_pauses_for_less_than_300_ms_as_it_sees_the_si
         assert!(walk(seed, false) > ms(400));
     }
 }
+
+/// 3 KB each 160 ms for 300 s through a phone, whose Bluetooth has a weak signal, but would carry
+/// all: the subflows that were joined, and the bytes of Bluetooth.
+fn weak(seed: u64) -> (usize, u64) {
+    let mut scenario = pipes(100.0, ms(25), &[BLUETOOTH_MBPS, WIFI_MBPS]);
+    scenario.seed = seed;
+    for (place, route) in scenario.routes.iter_mut().enumerate() {
+        route.place = Some(place);
+    }
+    // Below -66 dBm from the first second on.
+    scenario.routes[0].walk = Some(Walk {
+        from: Timestamp::ZERO,
+        speed: 14.0,
+    });
+    let mut exchange = Exchange::download(When::At(ms(1_000)), 3_000 * 1_875);
+    exchange.origin.pace = Some(Pace {
+        bytes: 3_000,
+        every: ms(160),
+    });
+    let outcome = World::new(scenario.with_exchange(exchange)).run();
+    let outcome = outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    let shares = &outcome.exchanges[0].shares;
+    let bluetooth = shares.iter().find(|share| share.route == "pipe0");
+    (outcome.joins, bluetooth.map_or(0, |share| share.bytes))
+}
+
+/// Its signal is told only while something moves there. Where it was forgotten otherwise, the pipe
+/// was left each 8 s.
+#[test]
+fn a_pipe_that_stays_weak_is_left_once() {
+    for seed in 1..=5 {
+        let (joins, bytes) = weak(seed);
+        assert_eq!(joins, 3, "two, and one again");
+        assert!(bytes < 60_000, "{bytes}");
+    }
+}

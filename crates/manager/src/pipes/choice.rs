@@ -20,6 +20,10 @@ const TRIAL: Duration = Duration::from_secs(1);
 /// Time for which a cheaper pipe has to suffice.
 const SUFFICES_FOR: Duration = Duration::from_secs(5);
 
+/// Age of its last answer in that time from which it is asked again. So often, five samples of its
+/// signal come in that time, which its process takes while something moves.
+const ANSWERS_EVERY: Duration = Duration::from_millis(500);
+
 /// Time for a pipe that is left to bring what it carries.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -188,6 +192,10 @@ impl Choice {
         if moved > 0 {
             self.moved = Some(now);
         }
+        let used = self.used;
+        for pipe in self.pipes.iter_mut().filter(|pipe| pipe.link != used) {
+            pipe.stays_weak(now);
+        }
         self.look_for_silence(now);
         if self.leave_failed(now) || self.leave_weak(now) {
             return;
@@ -215,15 +223,22 @@ impl Choice {
         if !self.is_needed() || self.leave_failed(now) {
             return;
         }
-        let is_idle = self.is_idle(now);
-        let is_good = |pipe: &&Known| pipe.is_usable() && !pipe.is_weak(now);
-        let cheapest = self.pipes.iter().find(is_good);
-        if is_idle
-            && self.trial.is_none()
-            && let Some(pipe) = cheapest.filter(|pipe| pipe.known_rate(now).is_none())
-            && pipe.link != self.used
-        {
-            self.take(now, pipe.link, Why::Cheaper(self.used));
+        if !self.is_idle(now) || self.trial.is_some() {
+            return;
+        }
+        let is_good = |pipe: &&Known| {
+            pipe.is_usable() && !pipe.may_be_weak(now) && pipe.known_rate(now).is_none()
+        };
+        let Some(good) = self.pipes.iter().find(is_good) else {
+            return;
+        };
+        if let Some(used) = self.get(self.used).filter(|used| used.link != good.link) {
+            let why = match used.order() < good.order() {
+                true if used.may_be_weak(now) => Why::Weak(used.link),
+                true => Why::TooSlow(used.link),
+                false => Why::Cheaper(used.link),
+            };
+            self.take(now, good.link, why);
         }
     }
 
@@ -256,7 +271,7 @@ impl Choice {
             return false;
         };
         if let Some(used) = self.get_mut(self.used) {
-            used.forget_rate();
+            used.forget();
         }
         self.take(now, next, Why::Failed(self.used));
         true
@@ -271,13 +286,17 @@ impl Choice {
         }
         let good = || {
             let usable = self.pipes.iter().filter(|pipe| pipe.is_usable());
-            usable.filter(|pipe| !pipe.is_weak(now))
+            usable.filter(|pipe| !pipe.may_be_weak(now))
         };
         let sufficient = good().find(|pipe| pipe.suffices(now, demand));
         let next = sufficient.or_else(|| good().max_by_key(|pipe| pipe.known_rate(now)));
         let Some(next) = next.map(|pipe| pipe.link) else {
             return false;
         };
+        let used_for = now.since(self.since);
+        if let Some(pipe) = self.get_mut(used) {
+            pipe.was_weak(now, used_for);
+        }
         self.take(now, next, Why::Weak(used));
         self.draining.retain(|draining| draining.link != used);
         if !self.is_idle(now) {
@@ -369,7 +388,14 @@ impl Choice {
             return;
         };
         let since = *self.suffices_since.get_or_insert(now);
-        if now.since(since) >= SUFFICES_FOR {
+        let Some(pipe) = self.get_mut(link) else {
+            return;
+        };
+        // While it stood by, nothing showed that it works, nor how strong its signal is.
+        if !pipe.has_answered_since(now.before(ANSWERS_EVERY)) {
+            let asked = pipe.ask(now);
+            self.steps.extend(asked.map(Step::Ask));
+        } else if now.since(since) >= SUFFICES_FOR {
             self.take(now, link, Why::Cheaper(used));
         }
     }

@@ -36,8 +36,8 @@ pub struct PipeFacts {
     /// Longest time for which such a link says nothing though it works, such as Bluetooth that
     /// leaves Sniff mode.
     pub pause: Duration,
-    /// Strength of the signal of its radio, where it has one that tells.
-    pub signal: Option<Signal>,
+    /// Strength of the signal of its radio, and when it was heard, where it has one that tells.
+    pub signal: Option<(Timestamp, Signal)>,
 }
 
 impl PipeFacts {

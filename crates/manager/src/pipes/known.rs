@@ -6,6 +6,7 @@ use mpbond_session::SubflowId;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::facts::PipeFacts;
+use super::pause::Pause;
 use super::signal::Smoothed;
 use crate::ids::LinkId;
 
@@ -31,22 +32,8 @@ const WAKES: Duration = Duration::from_millis(600);
 /// long without one, and without bytes that move, is a pause of the applications.
 const MOST_GAP: Duration = Duration::from_secs(2);
 
-/// Pauses after which a pipe that was too slow is tried again.
-const LEAST_PAUSE: Duration = Duration::from_secs(10);
-const MOST_PAUSE: Duration = Duration::from_secs(600);
-
-/// A pipe that has been used for this long was not tried in vain.
-const WAS_GOOD: Duration = Duration::from_secs(60);
-
 /// Age of a helper's report from which it says nothing about now.
 const STALE: Duration = Duration::from_millis(300);
-
-/// A pipe that was too slow.
-#[derive(Clone, Copy, Debug)]
-struct Slow {
-    rate: BitRate,
-    until: Timestamp,
-}
 
 /// A pipe.
 #[derive(Debug)]
@@ -84,9 +71,18 @@ pub(super) struct Known {
     /// Longest recent time between two records while it carried bytes.
     gap: Duration,
     patience: Duration,
-    slow: Option<Slow>,
-    pause: Option<Duration>,
+    left: Left,
     signal: Smoothed,
+}
+
+/// Reasons for which a pipe was left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    /// It was too slow, with this rate.
+    slow: Pause,
+    rate: BitRate,
+    /// Its signal was weak.
+    weak: Pause,
 }
 
 impl Known {
@@ -112,8 +108,7 @@ impl Known {
             moved_at: Timestamp::ZERO,
             gap: Duration::ZERO,
             patience: Duration::ZERO,
-            slow: None,
-            pause: None,
+            left: Left::default(),
             signal: Smoothed::default(),
         }
     }
@@ -130,8 +125,7 @@ impl Known {
                 subflow,
                 carrier: self.carrier,
                 carried: self.carried,
-                slow: self.slow,
-                pause: self.pause,
+                left: self.left,
                 signal: std::mem::take(&mut self.signal),
                 ..Self::new(self.link, self.place)
             };
@@ -141,8 +135,11 @@ impl Known {
     /// Takes in its state.
     pub(super) fn observe(&mut self, now: Timestamp, facts: &PipeFacts) {
         self.carrier = facts.carrier;
-        if let Some(signal) = facts.signal {
-            self.signal.sample(now, signal);
+        if let Some((at, signal)) = facts.signal {
+            self.signal.sample(at, signal);
+            if self.signal.is_weak(now) == Some(false) {
+                self.left.weak.end();
+            }
         }
         if self.subflow != Some(facts.subflow) {
             return;
@@ -211,9 +208,27 @@ impl Known {
         self.reported.filter(fresh).map_or(0, |(_, bytes)| bytes)
     }
 
-    /// Whether its signal is so weak that it is to be left.
+    /// Whether its signal is known to be so weak now that it is to be left.
     pub(super) fn is_weak(&self, now: Timestamp) -> bool {
-        self.signal.is_weak(now)
+        self.signal.is_weak(now) == Some(true)
+    }
+
+    /// Whether its signal is weak, as far as is known: nothing tells that of Bluetooth while no
+    /// bytes move there.
+    pub(super) fn may_be_weak(&self, now: Timestamp) -> bool {
+        self.is_weak(now) || self.left.weak.lasts(now)
+    }
+
+    /// It stands by, and its signal may be weak still.
+    pub(super) fn stays_weak(&mut self, now: Timestamp) {
+        if self.is_weak(now) && !self.left.weak.lasts(now) {
+            self.was_weak(now, Duration::ZERO);
+        }
+    }
+
+    /// It is left for its weak signal, after it had been used for this long.
+    pub(super) fn was_weak(&mut self, now: Timestamp, used_for: Duration) {
+        self.left.weak.begin(now, used_for);
     }
 
     /// Whether it can carry data.
@@ -268,29 +283,22 @@ impl Known {
     pub(super) fn suffices(&self, now: Timestamp, demand: BitRate) -> bool {
         let wanted = demand.bps().saturating_mul(ENOUGH_QUARTERS);
         let rate = self.known_rate(now);
-        !self.is_weak(now) && rate.is_none_or(|rate| rate.bps().saturating_mul(4) >= wanted)
+        !self.may_be_weak(now) && rate.is_none_or(|rate| rate.bps().saturating_mul(4) >= wanted)
     }
 
     /// Its rate, if it was too slow lately.
     pub(super) fn known_rate(&self, now: Timestamp) -> Option<BitRate> {
-        let slow = self.slow.filter(|slow| now < slow.until)?;
-        Some(slow.rate)
+        self.left.slow.lasts(now).then_some(self.left.rate)
     }
 
     /// It was too slow, with this rate, after it had been used for this long.
     pub(super) fn was_slow(&mut self, now: Timestamp, rate: BitRate, used_for: Duration) {
-        let doubled = self.pause.filter(|_| used_for < WAS_GOOD);
-        let pause = doubled.map_or(LEAST_PAUSE, |pause| (2 * pause).min(MOST_PAUSE));
-        self.pause = Some(pause);
-        self.slow = Some(Slow {
-            rate,
-            until: now + pause,
-        });
+        self.left.slow.begin(now, used_for);
+        self.left.rate = rate;
     }
 
     /// It has failed: when it works again, its link is another one.
-    pub(super) fn forget_rate(&mut self) {
-        self.slow = None;
-        self.pause = None;
+    pub(super) fn forget(&mut self) {
+        self.left = Left::default();
     }
 }

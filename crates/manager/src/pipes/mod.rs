@@ -10,12 +10,13 @@
 //! - Bytes have waited for the used pipe for 500 ms, and it is not for applications to choose: the
 //!   cheapest other one that may suffice is *tried*, that is used beside it for 1 s; of the two,
 //!   the one that carried more is used from then on.
-//! - A cheaper one has sufficed for 5 s: that one is used.
-//! - Nothing moves: the cheapest one is used that works and was not too slow lately.
+//! - A cheaper one has sufficed for 5 s, and answers, for which it is asked each half second: that
+//!   one is used.
+//! - Nothing moves: the cheapest one is used that works and was neither too slow nor weak lately.
 //!
-//! A pipe *suffices* unless its signal is weak, or it was left for being too slow, with a rate of
-//! less than 1.25 times the demand, and less than a pause ago. The pause is 10 s, doubled each time
-//! up to 10 minutes.
+//! A pipe *suffices* unless its signal is weak, or it was left less than a pause ago: for a weak
+//! signal, and nothing better has been heard since; or for being too slow, with a rate of less than
+//! 1.25 times the demand. The pause is 10 s, doubled each time up to 10 minutes.
 //!
 //! A pipe is *suspect* when it is asked and does not answer in time, while another one to the same
 //! helper does; or when its interface has no carrier.
@@ -28,6 +29,7 @@ mod average;
 mod choice;
 mod facts;
 mod known;
+mod pause;
 mod signal;
 mod why;
 

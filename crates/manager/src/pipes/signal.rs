@@ -13,8 +13,8 @@ const BLUETOOTH_WEAK_DBM: i16 = -66;
 /// (`config_wifi_framework_wifi_score_entry_rssi_threshold_24GHz`).
 const WIFI_WEAK_DBM: i16 = -80;
 
-/// Interval of the samples of a pipe's signal: the one for which the filter is made. Others do not
-/// count.
+/// Interval of the samples of a pipe's signal: the one for which the filter is made. Those that
+/// come sooner do not count.
 pub const SIGNAL_EVERY: Duration = Duration::from_millis(200);
 
 /// Samples before which the signal is not judged: the standard deviation of one is 4.5 dB.
@@ -53,9 +53,9 @@ pub(super) struct Smoothed {
 }
 
 impl Smoothed {
-    /// Takes a sample.
-    pub(super) fn sample(&mut self, now: Timestamp, signal: Signal) {
-        let since = now.since(self.at);
+    /// Takes a sample of this time, unless it was taken before.
+    pub(super) fn sample(&mut self, at: Timestamp, signal: Signal) {
+        let since = at.since(self.at);
         if self.samples > 0 && since < SIGNAL_EVERY {
             return;
         }
@@ -64,13 +64,14 @@ impl Smoothed {
         }
         self.filter.update(signal.margin_db());
         self.samples = self.samples.saturating_add(1);
-        self.at = now;
+        self.at = at;
     }
 
-    /// Whether the radio is to be left.
-    pub(super) fn is_weak(&self, now: Timestamp) -> bool {
+    /// Whether the radio is to be left; `None` without enough samples.
+    pub(super) fn is_weak(&self, now: Timestamp) -> Option<bool> {
         let is_known = self.samples >= FIRST_SAMPLES && now.since(self.at) <= FORGET_AFTER;
-        is_known && self.filter.estimate().is_some_and(|margin| margin < 0.0)
+        let margin = self.filter.estimate().filter(|_| is_known)?;
+        Some(margin < 0.0)
     }
 }
 
@@ -92,11 +93,15 @@ mod tests {
         ] {
             let mut smoothed = Smoothed::default();
             for n in 0..5 {
-                assert!(!smoothed.is_weak(at(10_000 + n * 200)), "{signal:?} {n}");
+                assert_eq!(
+                    smoothed.is_weak(at(10_000 + n * 200)),
+                    None,
+                    "{signal:?} {n}"
+                );
                 smoothed.sample(at(10_000 + n * 200), signal);
             }
-            assert_eq!(smoothed.is_weak(at(10_800)), is_weak, "{signal:?}");
-            assert!(!smoothed.is_weak(at(12_801)), "long ago");
+            assert_eq!(smoothed.is_weak(at(10_800)), Some(is_weak), "{signal:?}");
+            assert_eq!(smoothed.is_weak(at(12_801)), None, "long ago");
         }
     }
 
@@ -107,8 +112,14 @@ mod tests {
             smoothed.sample(at(n * 100), Signal::Bluetooth(-90));
         }
         assert_eq!(smoothed.samples, 5);
-        assert!(smoothed.is_weak(at(900)));
+        smoothed.sample(at(800), Signal::Bluetooth(-90));
+        assert_eq!(smoothed.samples, 5, "the same one");
+        assert_eq!(smoothed.is_weak(at(900)), Some(true));
         smoothed.sample(at(3_000), Signal::Bluetooth(-90));
-        assert!(!smoothed.is_weak(at(3_000)), "the first one after a pause");
+        assert_eq!(
+            smoothed.is_weak(at(3_000)),
+            None,
+            "the first one after a pause"
+        );
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Origin of the facts.
 const API: &str = "a program, over the API";
 
-/// Time for which a strength is that of now.
+/// Time for which a strength is shown as that of now.
 const SIGNAL_LASTS: Duration = Duration::from_secs(5);
 
 /// Strengths of signals that radios hear, in dBm.
@@ -35,9 +35,9 @@ pub(super) struct LinkFacts {
 }
 
 impl LinkFacts {
-    /// Strength of the signal of its radio, in dBm.
-    pub(super) fn signal_dbm(self) -> Option<i16> {
-        self.signal_dbm
+    /// Strength of the signal of its radio, in dBm, and when it was told.
+    pub(super) fn signal_dbm(self) -> Option<(Timestamp, i16)> {
+        Some((self.signal_at, self.signal_dbm?))
     }
 
     pub(super) fn metered(self) -> Fact<bool> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mpbond_manager::{PIPES_EVERY, PipeFacts, SNIFF_PAUSE, Signal};
 use mpbond_net::pipe::PipeAddress;
 use mpbond_session::IDLE_LONG;
+use mpbond_units::Timestamp;
 use tokio::time::timeout;
 
 use super::links::LinkConfig;
@@ -87,18 +88,19 @@ impl Primary {
         facts
     }
 
-    /// Strength of the signal of a pipe's radio: as a program tells it or, of WiFi, as the kernel
-    /// does. A Unix socket leads to Bluetooth.
-    fn signal_of(&self, pipe: &HelperRef, is_unix: bool) -> Option<Signal> {
+    /// Strength of the signal of a pipe's radio, and when it was heard: as a program tells it or,
+    /// of WiFi, as the kernel does. A Unix socket leads to Bluetooth.
+    fn signal_of(&self, pipe: &HelperRef, is_unix: bool) -> Option<(Timestamp, Signal)> {
         let told = self.facts_of(&pipe.name).signal_dbm();
         let of_interface = || {
-            let interface = pipe.interface.as_deref()?;
-            self.signals.dbm(self.clock.now(), interface)
+            let (now, interface) = (self.clock.now(), pipe.interface.as_deref()?);
+            Some((now, self.signals.dbm(now, interface)?))
         };
-        let dbm = told.or_else(of_interface)?;
-        Some(match is_unix {
+        let (at, dbm) = told.or_else(of_interface)?;
+        let signal = match is_unix {
             true => Signal::Bluetooth(dbm),
             false => Signal::Wifi(dbm),
-        })
+        };
+        Some((at, signal))
     }
 }

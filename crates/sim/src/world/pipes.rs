@@ -3,16 +3,13 @@
 
 use std::time::Duration;
 
-use mpbond_manager::{LinkId, PIPES_EVERY, PipeFacts, Signal};
+use mpbond_manager::{LinkId, PIPES_EVERY, PipeFacts};
 use mpbond_session::IDLE_LONG;
 use mpbond_units::Timestamp;
-use rand_chacha::ChaCha8Rng;
 
 use super::World;
 use super::host::Host;
 use super::line::Stage;
-use super::scenario::Route;
-use crate::wear::signal_noise;
 
 /// Interval while no bytes move, until that has lasted long.
 const QUIET: Duration = Duration::from_secs(1);
@@ -58,8 +55,10 @@ impl World {
         let clock = self.primary_clock();
         let mut facts = self.pipe_facts(clock);
         for fact in &mut facts {
-            let route = &self.scenario.routes[fact.link.0];
-            fact.signal = signal(route, self.now, &mut self.watched.rng);
+            if let Some(walk) = self.scenario.routes[fact.link.0].walk {
+                let dbm = walk.dbm(self.now);
+                fact.signal = Some(self.watched.signal(clock, fact, dbm));
+            }
         }
         self.manager.handle_pipes(clock, &facts);
     }
@@ -107,10 +106,4 @@ impl World {
         }
         self.hosts_of(0).for_each(Host::look_again);
     }
-}
-
-/// A sample of the signal of a pipe, if it has one.
-fn signal(route: &Route, now: Timestamp, rng: &mut ChaCha8Rng) -> Option<Signal> {
-    let dbm = route.walk?.dbm(now) + signal_noise(rng);
-    Some(Signal::Bluetooth(dbm.round() as i16))
 }

@@ -125,8 +125,8 @@ pub struct Route {
     pub place: Option<usize>,
     /// Longest time for which its pipe says nothing though it works.
     pub pause: Duration,
-    /// A walk away from the helper, by which the primary sees the signal of a Bluetooth pipe. What
-    /// the link carries is that of its configuration and its faults.
+    /// A walk away from the helper, by which the primary sees the signal of a Bluetooth pipe while
+    /// something moves there. What the link carries is that of its configuration and its faults.
     pub walk: Option<Walk>,
     /// Bursts of the primary, and of the proxy, for which the helper's radio is woken; without it,
     /// all.
