@@ -45,6 +45,9 @@ pub struct Link {
     /// Applications choose among the pipes with a place, by rules: none is tried because the used
     /// one is too slow.
     pub by_app: bool,
+    /// Of a pipe: longest time for which its link says nothing though it works, such as that of
+    /// Bluetooth which leaves Sniff mode ([`SNIFF_PAUSE`](crate::SNIFF_PAUSE)).
+    pub pause: Duration,
 }
 
 impl Link {
@@ -57,6 +60,7 @@ impl Link {
             number: None,
             place: None,
             by_app: false,
+            pause: Duration::ZERO,
         }
     }
 

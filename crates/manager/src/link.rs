@@ -38,7 +38,7 @@ impl Link {
     pub(crate) fn new(link: LinkId, of: config::Link, express_at: Option<Duration>) -> Self {
         let kind = match of.helper {
             None => Kind::Path(OwnPath::new(link)),
-            Some(_) => Kind::Pipe(Pipe::new(link, express_at)),
+            Some(_) => Kind::Pipe(Pipe::new(link, of.pause, express_at)),
         };
         Self {
             config: of,

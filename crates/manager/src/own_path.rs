@@ -46,7 +46,7 @@ impl OwnPath {
             link,
             state: State::Idle,
             local: None,
-            former: Replacement::new(),
+            former: Replacement::new(Duration::ZERO),
             segments: Segments::default(),
             backoff: Backoff::new(),
             error: None,

@@ -67,13 +67,14 @@ enum State {
 }
 
 impl Pipe {
-    pub(crate) fn new(link: LinkId, express_at: Option<Duration>) -> Self {
+    /// `pause` is the longest time for which its link says nothing though it works.
+    pub(crate) fn new(link: LinkId, pause: Duration, express_at: Option<Duration>) -> Self {
         Self {
             link,
             express_at,
             state: State::Idle,
             local: None,
-            former: Replacement::new(),
+            former: Replacement::new(pause),
             segments: Segments::default(),
             backoff: Backoff::new(),
             requests: 0,

@@ -36,6 +36,8 @@ struct Former<T> {
 /// of replacements. `T` is the state of the link's connection.
 #[derive(Debug)]
 pub(crate) struct Replacement<T> {
+    /// Longest time for which the link says nothing though it works.
+    pause: Duration,
     former: Option<Former<T>>,
     /// Doubles with each replacement that did not last.
     backoff: Backoff,
@@ -55,8 +57,9 @@ pub(crate) enum Outcome<T> {
 }
 
 impl<T> Replacement<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(pause: Duration) -> Self {
         Self {
+            pause,
             former: None,
             backoff: Backoff::new(),
             not_before: None,
@@ -75,7 +78,7 @@ impl<T> Replacement<T> {
         self.network.survived(cx.subflows.idle_times(subflow).1);
         let Some(at) = cx
             .subflows
-            .another_at(subflow)
+            .another_at(subflow, self.pause)
             .filter(|_| self.former.is_none())
         else {
             return false;

@@ -19,6 +19,8 @@ pub struct SubflowFacts {
     pub octets: u64,
     /// When the last record arrived on it.
     pub heard: Timestamp,
+    /// When an acknowledgement last came, or this end began to owe something after a pause.
+    pub progress: Timestamp,
     /// How long nothing had come or gone on it when this end last began to owe something; zero once
     /// some of that is acknowledged.
     pub idle_before: Duration,
@@ -34,6 +36,7 @@ impl From<&SubflowStats> for SubflowFacts {
             last_moved: s.last_in.max(s.last_out),
             octets: s.octets,
             heard: s.heard,
+            progress: s.progress,
             idle_before: s.idle_before,
             idle_survived: s.idle_survived,
         }
@@ -58,6 +61,7 @@ struct Subflow {
     last_moved: Option<Timestamp>,
     octets: u64,
     heard: Timestamp,
+    progress: Timestamp,
     idle_before: Duration,
     idle_survived: Duration,
 }
@@ -78,6 +82,7 @@ impl Subflows {
             last_moved: None,
             octets: 0,
             heard: Timestamp::ZERO,
+            progress: Timestamp::ZERO,
             idle_before: Duration::ZERO,
             idle_survived: Duration::ZERO,
         });
@@ -104,6 +109,7 @@ impl Subflows {
                 s.last_moved = f.last_moved;
                 s.octets = f.octets;
                 s.heard = f.heard;
+                s.progress = f.progress;
                 s.idle_before = f.idle_before;
                 s.idle_survived = f.idle_survived;
             }
@@ -137,11 +143,12 @@ impl Subflows {
     }
 
     /// When another connection is to be made beside one that has answered, if it fell silent after
-    /// an idle time, or nothing else works.
-    pub(crate) fn another_at(&self, id: SubflowId) -> Option<Timestamp> {
+    /// an idle time, or nothing else works. For as long as `pause` its link may say nothing though
+    /// it works.
+    pub(crate) fn another_at(&self, id: SubflowId, pause: Duration) -> Option<Timestamp> {
         let s = self.get(id).filter(|s| s.answered && s.silent)?;
         let needed = s.idle_before >= IDLE_LONG || !self.any_works();
-        needed.then(|| s.heard + QUIET)
+        needed.then(|| (s.heard + QUIET).max(s.progress + pause))
     }
 
     /// Whether there is a connection at all, silent ones included.

@@ -74,6 +74,8 @@ pub struct SubflowStats {
     pub octets: u64,
     /// When the last record arrived.
     pub heard: Timestamp,
+    /// When an acknowledgement last came, or this end began to owe something after a pause.
+    pub progress: Timestamp,
     /// How long nothing had come or gone on it when this end last began to owe something; zero once
     /// some of that is acknowledged.
     pub idle_before: Duration,

@@ -11,7 +11,7 @@ use mpbond_session::Mechanism;
 use mpbond_sim::link::{LinkChange, LinkConfig, RFCOMM_RATE, Rate};
 use mpbond_sim::world::{
     Bluetooth, Ending, Exchange, ExchangeOutcome, Fault, Happening, HelperId, Passed, Route,
-    Scenario, TwoWay, When, World,
+    SNIFF_PAUSE, Scenario, TwoWay, When, World,
 };
 use mpbond_units::BitRate;
 
@@ -41,6 +41,7 @@ fn watch(has_wifi: bool) -> Scenario {
     });
     let links = vec![bt, link("lte", 10.0, 25), link("wifi", 1.0, 15)];
     let mut routes = vec![Route::through("bt", HelperId(0), 0, 1)];
+    routes[0].pause = SNIFF_PAUSE;
     if has_wifi {
         routes.push(Route::direct("wifi", 2));
     }
@@ -79,6 +80,17 @@ fn transfers_have_the_rate_of_the_stream_after_the_exit_from_sniff() {
         assert!(took > least + ms(300), "{took:?}");
         assert!(took < least.mul_f64(1.08) + ms(1_200), "{took:?}");
     }
+}
+
+/// The watch leaves Sniff mode for longer than other paths may be silent. Where the manager did not
+/// know it, another relay took 34 kB of the upload a second time.
+#[test]
+fn an_upload_from_sniff_makes_no_second_connection() {
+    let scenario = watch(false).with_exchange(Exchange::upload(START, 512 << 10));
+    let outcome = World::new(scenario).run();
+    let outcome = outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    let upload = &outcome.exchanges[0];
+    assert_eq!((outcome.joins, upload.redundant_bytes), (1, 0));
 }
 
 /// Acknowledgements of the session are data of the watch, which restart its timer.

@@ -9,6 +9,7 @@ use super::average::Average;
 use super::facts::PipeFacts;
 use super::known::Known;
 use super::why::{PipeChoice, PipeUse, Why};
+use crate::config;
 use crate::ids::LinkId;
 
 /// Time for which bytes wait before another pipe is tried.
@@ -111,9 +112,9 @@ impl Default for Choice {
 }
 
 impl Choice {
-    pub(super) fn add(&mut self, link: LinkId, place: usize, by_app: bool) {
-        self.by_app = by_app;
-        self.pipes.push(Known::new(link, place));
+    pub(super) fn add(&mut self, link: LinkId, place: usize, of: &config::Link) {
+        self.by_app = of.by_app;
+        self.pipes.push(Known::new(link, place, of.pause));
         self.pipes.sort_by_key(Known::order);
         // Nothing has been carried yet.
         if self.moved.is_none()

@@ -33,16 +33,13 @@ pub struct PipeFacts {
     pub heard: Timestamp,
     /// Round-trip time to the proxy.
     pub rtt: Duration,
-    /// Longest time for which such a link says nothing though it works, such as Bluetooth that
-    /// leaves Sniff mode.
-    pub pause: Duration,
     /// Strength of the signal of its radio, and when it was heard, where it has one that tells.
     pub signal: Option<(Timestamp, Signal)>,
 }
 
 impl PipeFacts {
     /// State of a pipe by that of its subflow, while so many bytes wait in the session for any
-    /// subflow. Its interface is as it should be, and it has no pauses of its own.
+    /// subflow. Its interface is as it should be.
     pub fn of(link: LinkId, subflow: &SubflowStats, unscheduled_bytes: u64) -> Self {
         Self {
             link,
@@ -57,7 +54,6 @@ impl PipeFacts {
             },
             heard: subflow.heard,
             rtt: subflow.rtt,
-            pause: Duration::ZERO,
             signal: None,
         }
     }

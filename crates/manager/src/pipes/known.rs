@@ -41,6 +41,8 @@ pub(super) struct Known {
     pub(super) link: LinkId,
     /// Place in the order by cost.
     place: usize,
+    /// Longest time for which its link says nothing though it works.
+    pause: Duration,
     /// Its subflow, once the proxy has answered on it.
     pub(super) subflow: Option<SubflowId>,
     carrier: bool,
@@ -86,10 +88,11 @@ struct Left {
 }
 
 impl Known {
-    pub(super) fn new(link: LinkId, place: usize) -> Self {
+    pub(super) fn new(link: LinkId, place: usize, pause: Duration) -> Self {
         Self {
             link,
             place,
+            pause,
             subflow: None,
             carrier: true,
             suspect: false,
@@ -127,7 +130,7 @@ impl Known {
                 carried: self.carried,
                 left: self.left,
                 signal: std::mem::take(&mut self.signal),
-                ..Self::new(self.link, self.place)
+                ..Self::new(self.link, self.place, self.pause)
             };
         }
     }
@@ -174,7 +177,7 @@ impl Known {
         }
         let wakes = self.expects && self.rested;
         let wakes = if wakes { WAKES } else { Duration::ZERO };
-        let pause = wakes.max(facts.pause);
+        let pause = wakes.max(self.pause);
         self.patience = ANSWER + 2 * facts.rtt + pause + self.gap.min(MOST_GAP);
         if self.asked.is_some_and(|asked| self.record > asked) {
             self.asked = None;

@@ -59,7 +59,7 @@ impl Pipes {
             && !of.backup
         {
             let choice = self.0.entry(helper).or_default();
-            choice.add(link, place, of.by_app);
+            choice.add(link, place, of);
         }
     }
 

@@ -138,6 +138,7 @@ impl Bench {
                 true => Timestamp::ZERO,
                 false => self.now,
             },
+            progress: Timestamp::ZERO,
             idle_before: Duration::ZERO,
             idle_survived: Duration::ZERO,
         };
@@ -152,13 +153,15 @@ impl Bench {
             last_moved: Some(self.now),
             octets: 1 << 20,
             heard: self.now,
+            progress: Timestamp::ZERO,
             idle_before: Duration::ZERO,
             idle_survived: Duration::ZERO,
         };
         self.manager.handle_subflows(self.now, [fact]);
     }
 
-    /// The session says that a subflow is silent, which had been idle for this long.
+    /// The session says that a subflow is silent: nothing was heard for 500 ms after it had been
+    /// idle for this long.
     pub fn silent_after(&mut self, id: SubflowId, idle_before: Duration) {
         let fact = SubflowFacts {
             id,
@@ -166,6 +169,7 @@ impl Bench {
             last_moved: None,
             octets: 1 << 20,
             heard: Timestamp::ZERO,
+            progress: self.now.before(ms(500)),
             idle_before,
             idle_survived: Duration::ZERO,
         };
@@ -180,6 +184,7 @@ impl Bench {
             last_moved: None,
             octets,
             heard: Timestamp::ZERO,
+            progress: Timestamp::ZERO,
             idle_before,
             idle_survived: Duration::ZERO,
         };

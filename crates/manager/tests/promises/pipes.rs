@@ -1,7 +1,5 @@
 //! Several pipes to one helper, of which the best one is used (ADR 0040).
 
-use std::time::Duration;
-
 use mpbond_manager::{
     Action, Config, Link, LinkId, Manager, Notice, PIPES_EVERY, PipeFacts, PipeUse, Target, Why,
 };
@@ -66,7 +64,6 @@ fn facts(b: &Bench, link: LinkId, subflow: SubflowId, bytes: u64, heard: bool) -
             false => b.now.before(ms(5_000)),
         },
         rtt: ms(40),
-        pause: Duration::ZERO,
         signal: None,
     }
 }

@@ -124,6 +124,7 @@ fn a_connection_over_which_records_come_is_not_replaced_until_250_ms_after_the_l
         last_moved: None,
         octets: 1 << 20,
         heard,
+        progress: b.now.before(ms(500)),
         idle_before: ms(0),
         idle_survived: ms(0),
     };
@@ -147,6 +148,7 @@ fn late_news_of_a_silent_path_that_the_new_one_brings_does_not_keep_it() {
         last_moved: None,
         octets: 0,
         heard: news,
+        progress: b.now.before(ms(500)),
         idle_before: ms(30_000),
         idle_survived: ms(0),
     };
@@ -221,6 +223,25 @@ fn another_relay_is_asked_for_beside_a_silent_one() {
     assert_eq!(b.actions(), [drop]);
     b.closed(old);
     assert_eq!(b.pass(ms(60_000)), []);
+}
+
+#[test]
+fn another_relay_beside_one_that_may_sleep_is_asked_for_when_it_had_the_time_to_wake() {
+    let asked = |actions: &[Action]| {
+        let ask = |action: &&Action| matches!(action, Action::AskRelay { .. });
+        actions.iter().filter(ask).count()
+    };
+    for idle in [ms(0), ms(30_000)] {
+        let mut b = Bench::new(Config::new(vec![Link {
+            pause: ms(1_000),
+            ..Link::pipe("helper", HelperId(0))
+        }]));
+        let (_, old) = b.pipe_up();
+        b.pass(ms(60_000));
+        b.silent_after(old, idle);
+        assert_eq!(asked(&b.pass(ms(499))), 0);
+        assert_eq!(asked(&b.pass(ms(1))), 1);
+    }
 }
 
 #[test]

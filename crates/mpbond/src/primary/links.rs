@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::time::Duration;
 
-use mpbond_manager::{Link, LinkId};
+use mpbond_manager::{Link, LinkId, SNIFF_PAUSE};
 use mpbond_net::DeviceId;
+use mpbond_net::pipe::PipeAddress;
 use mpbond_session::{HelperId, PathNumber, PathSet};
 
-use crate::config::{HelperRef, PathConfig, PrimaryConfig};
+use crate::config::{HelperAddress, HelperRef, PathConfig, PrimaryConfig};
 use crate::link_problem::link_problem;
 
 /// Configuration of a link.
@@ -172,6 +174,11 @@ impl Links {
                     number,
                     place: pipe.place,
                     by_app: pipe.by_app,
+                    // A Unix socket leads to Bluetooth.
+                    pause: match &pipe.address {
+                        HelperAddress::At(PipeAddress::Unix(_)) => SNIFF_PAUSE,
+                        _ => Duration::ZERO,
+                    },
                     ..Link::pipe(&pipe.name, helper)
                 }
             }
@@ -182,7 +189,6 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::HelperAddress;
 
     fn pipe(name: &str, device: u8) -> HelperRef {
         HelperRef {

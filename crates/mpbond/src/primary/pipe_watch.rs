@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_manager::{PIPES_EVERY, PipeFacts, SNIFF_PAUSE, Signal};
+use mpbond_manager::{PIPES_EVERY, PipeFacts, Signal};
 use mpbond_net::pipe::PipeAddress;
 use mpbond_session::IDLE_LONG;
 use mpbond_units::Timestamp;
@@ -76,10 +76,6 @@ impl Primary {
                 let is_unix = matches!(pipe.address, HelperAddress::At(PipeAddress::Unix(_)));
                 facts.push(PipeFacts {
                     carrier: link.problem().is_none(),
-                    pause: match is_unix {
-                        true => SNIFF_PAUSE,
-                        false => Duration::ZERO,
-                    },
                     signal: self.signal_of(pipe, is_unix),
                     ..PipeFacts::of(id, stats, unscheduled)
                 });

@@ -385,6 +385,7 @@ impl Subflow {
             rtt: self.estimator.rtt(),
             octets: self.arrived(),
             heard: self.rx.at,
+            progress: self.health.progress_at,
             idle_before: self.health.idle_before,
             idle_survived: self.health.idle_survived,
         }

@@ -70,13 +70,12 @@ impl World {
         let (subflows, unscheduled) = (session.subflows(clock), session.unscheduled_bytes());
         let routes = self.scenario.routes.iter().enumerate();
         let pipes = routes.filter(|(_, route)| route.place.is_some());
-        let facts = pipes.filter_map(|(route, of)| {
+        let facts = pipes.filter_map(|(route, _)| {
             let link = LinkId(route);
             let subflow = self.manager.pipe_subflow(link)?;
             let stats = subflows.iter().find(|stats| stats.id == subflow)?;
             Some(PipeFacts {
                 carrier: self.watched.unplugged[route].is_none(),
-                pause: of.pause,
                 ..PipeFacts::of(link, stats, unscheduled)
             })
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpbond_session::SubflowId;
+use mpbond_session::{HelperId, SubflowId};
 use mpbond_units::{BitRate, Timestamp};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -11,6 +11,7 @@ use super::choice::{Choice, Step};
 use super::facts::{PIPES_EVERY, PipeFacts};
 use super::signal::Signal;
 use super::why::{PipeUse, Why};
+use crate::config;
 use crate::ids::LinkId;
 
 mod signal;
@@ -85,7 +86,11 @@ impl World {
             asked: Vec::new(),
         };
         for (i, rate) in rates.iter().enumerate() {
-            world.choice.add(LinkId(i), i, by_app);
+            let pipe = config::Link {
+                by_app,
+                ..config::Link::pipe("pipe", HelperId(0))
+            };
+            world.choice.add(LinkId(i), i, &pipe);
             world.pipes.push(Pipe {
                 rate: mbps(*rate),
                 works: true,
@@ -210,7 +215,6 @@ impl World {
                     waiting_bytes: 0,
                     heard: pipe.heard,
                     rtt: Duration::from_millis(40),
-                    pause: Duration::ZERO,
                     // The kernel has that of WiFi always.
                     signal: pipe.signal.map(|signal| match signal {
                         Signal::Wifi(_) => (self.now, signal),
@@ -554,9 +558,10 @@ fn a_cheaper_one_that_does_not_answer_is_not_returned_to() {
 #[test]
 fn pipes_come_and_go() {
     let mut choice = Choice::default();
-    choice.add(LinkId(3), 1, false);
+    let pipe = config::Link::pipe("pipe", HelperId(0));
+    choice.add(LinkId(3), 1, &pipe);
     assert!(!choice.is_needed());
-    choice.add(LinkId(7), 0, false);
+    choice.add(LinkId(7), 0, &pipe);
     assert!(choice.is_needed());
     assert_eq!(choice.of(LinkId(7)).unwrap().state, PipeUse::Used);
     assert!(choice.remove(LinkId(7)));
