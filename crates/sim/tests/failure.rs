@@ -374,7 +374,7 @@ fn a_helper_that_reports_falsely_costs_no_byte_and_no_more_time_than_its_absence
         (0.001, 0, 1 << 60),
     ] {
         let mut scenario = helper();
-        scenario.false_reports = Some(FarReport {
+        scenario.routes[1].false_reports = Some(FarReport {
             throughput: BitRate::from_mbps(mbps),
             rtt: ms(rtt_ms),
             level_bytes,

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use mpbond_session::FarReport;
 use mpbond_sim::link::{LinkConfig, Rate};
 use mpbond_sim::world::{
     Exchange, ExchangeOutcome, HelperId, Late, Rounds, Route, Scenario, StreamClass, TwoWay, When,
@@ -139,4 +140,42 @@ fn a_message_does_not_wait_behind_what_each_pipe_may_have_at_the_helper() {
         rate_of_two > 0.98 * rate_of_one,
         "{rate_of_two}, {rate_of_one}"
     );
+}
+
+/// Reports of any content on one of two pipes, to a link that either fills, and to a faster one.
+#[test]
+fn a_pipe_of_which_its_helper_reports_falsely_costs_no_more_time_than_its_absence() {
+    for (hs, rates) in [
+        (10.0, [20.0, 20.0]),
+        (40.0, [10.0, 5.0]),
+        (40.0, [5.0, 10.0]),
+    ] {
+        for is_up in [false, true] {
+            let took = |scenario: Scenario| {
+                let all = outcome(scenario.with_exchange(transfer(4 * MIB, is_up)));
+                all[0].took.unwrap()
+            };
+            let alone = took(pipes(hs, &rates[..1]));
+            for (mbps, rtt_ms, level_bytes) in [
+                (0.001, 60_000, 0),
+                (0.001, 60_000, u64::from(u32::MAX)),
+                (0.001, 0, 1 << 60),
+                (100_000.0, 0, 0),
+                (100_000.0, 0, u64::from(u32::MAX)),
+                (100_000.0, 60_000, 0),
+            ] {
+                let mut scenario = pipes(hs, &rates);
+                scenario.routes[1].false_reports = Some(FarReport {
+                    throughput: BitRate::from_mbps(mbps),
+                    rtt: ms(rtt_ms),
+                    level_bytes,
+                    age: Duration::ZERO,
+                    sojourn: Some(ms(rtt_ms)),
+                });
+                let with = took(scenario);
+                let most = alone.mul_f64(1.02);
+                assert!(with < most, "{hs} {rates:?} {mbps} {rtt_ms}: {with:?}");
+            }
+        }
+    }
 }

@@ -60,7 +60,8 @@ impl World {
         let number = reporting.next(self.now, relayed_bytes);
         let pipe = self.net.socket(line.first, End::B);
         let hs = self.net.socket(hs, End::A);
-        let reported = |measured| self.scenario.false_reports.unwrap_or(measured);
+        let route = &self.scenario.routes[line.route];
+        let reported = |measured| route.false_reports.unwrap_or(measured);
         let of_pipe = FarReport {
             sojourn: relay.backward_sojourn(),
             ..far_report(&pipe.info(), relay.backward_level_bytes(pipe, hs))
@@ -74,8 +75,7 @@ impl World {
             hs: reported(of_hs),
             downlink: reporting.since_downlink(self.now),
         };
-        let link = self.scenario.routes[line.route].links[0];
-        self.net.send_report(self.now, link, report);
+        self.net.send_report(self.now, route.links[0], report);
     }
 }
 

@@ -33,8 +33,6 @@ pub struct Scenario {
     pub relay_bound_bytes: u64,
     /// Queueing delay at a helper from which an express is opened; `None` opens none.
     pub express_at: Option<Duration>,
-    /// Reports of all helpers on both hops, instead of the truth.
-    pub false_reports: Option<FarReport>,
     /// Handling of new connections while no path to the proxy works. The way past the proxy is not
     /// simulated: an exchange that goes direct is over, and [`super::Outcome::went_direct`] holds
     /// when it did. Where connections are refused, exchanges wait in the session instead.
@@ -131,6 +129,8 @@ pub struct Route {
     /// Bursts of the primary, and of the proxy, for which the helper's radio is woken; without it,
     /// all.
     pub least_bursts: Option<[LeastBurst; 2]>,
+    /// Reports of the helper on both hops, instead of the truth.
+    pub false_reports: Option<FarReport>,
 }
 
 /// A user connection between a client at the primary and an origin behind the proxy.
@@ -437,7 +437,6 @@ impl Scenario {
             routes,
             relay_bound_bytes: 4 << 20,
             express_at: Some(WORTH_OPENING),
-            false_reports: None,
             without_proxy: WithoutProxy::Refuse,
             exchanges: Vec::new(),
             visits: Vec::new(),
@@ -611,6 +610,7 @@ impl Route {
             pause: Duration::ZERO,
             walk: None,
             least_bursts: None,
+            false_reports: None,
         }
     }
 
