@@ -12,10 +12,15 @@ use tokio::net::UnixListener;
 /// longest name before a socket has its own is a dot and the 7 digits of a process.
 pub(crate) const MAX_FOLDER_BYTES: usize = 107 - "/.4194304".len();
 
+/// Permissions of the sockets of pipes and pairings: any user may connect, as over a network, and
+/// TLS tells who is trusted.
+pub(crate) const PIPE_MODE: u32 = 0o666;
+
 /// The first name of a socket is that of its process, which may have several daemons (tests).
 static FIRST_NAME: Mutex<()> = Mutex::new(());
 
 /// File of a socket, which is removed when this is dropped. None while it is another process's.
+#[derive(Debug)]
 pub(crate) struct SocketFile(pub(crate) Option<PathBuf>);
 
 impl Drop for SocketFile {

@@ -207,7 +207,7 @@ fn pair(folder: &Path, address: SocketAddr, code: &str) {
     let code = code.parse().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
-    let called = async { call(&own, &[address], None, &code, async |_| true).await };
+    let called = async { call(&own, &[address.into()], None, &code, async |_| true).await };
     runtime.block_on(called).unwrap();
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use mpbond_net::DeviceId;
+use mpbond_net::pipe::PipeAddress;
 use toml_edit::{ArrayOfTables, Item, Table, TableLike, Value, value};
 
 use super::primary::ProxyAddress;
@@ -33,7 +34,7 @@ pub enum FarEnd {
         /// Name shown to people.
         name: String,
         /// Its address.
-        address: SocketAddr,
+        address: PipeAddress,
         /// Its id.
         id: DeviceId,
         /// Interface through which it is reached.
@@ -163,8 +164,9 @@ fn is_device(table: &dyn TableLike, id: DeviceId) -> bool {
     text(table, "id").is_some_and(|known| known.parse() == Ok(id))
 }
 
-/// Writes another address of a helper, unless one of its pipes has it already. Of several pipes,
-/// the one through the same interface gets it, else one that is bound to nothing.
+/// Writes another address of a helper, unless one of its pipes has it already. Of several pipes
+/// over a network, the one through the same interface gets it, else one that is bound to nothing. A
+/// Unix socket is a pipe of its own, and takes the place of none.
 ///
 /// Returns whether there is such a pipe. If not, the address is that of a further one.
 fn readdress_helper(
@@ -185,12 +187,22 @@ fn readdress_helper(
         |pipe: &&dyn TableLike| interface.is_some() && text(*pipe, "interface") == interface;
     let is_free =
         |pipe: &&dyn TableLike| pipe.get("interface").is_none() && pipe.get("source").is_none();
-    let place = match pipes.len() {
-        1 => Some(0),
-        _ => pipes
-            .iter()
-            .position(is_there)
-            .or_else(|| pipes.iter().position(is_free)),
+    if is_unix(address) {
+        return false;
+    }
+    let is_unix = |pipe: &&dyn TableLike| text(*pipe, "address").is_some_and(is_unix);
+    let of_networks: Vec<usize> = (0..)
+        .zip(&pipes)
+        .filter(|(_, pipe)| !is_unix(pipe))
+        .map(|(place, _)| place)
+        .collect();
+    let first = |matches: &dyn Fn(&&dyn TableLike) -> bool| {
+        let matches = |place: &&usize| pipes.get(**place).is_some_and(matches);
+        of_networks.iter().find(matches).copied()
+    };
+    let place = match of_networks[..] {
+        [only] => Some(only),
+        _ => first(&is_there).or_else(|| first(&is_free)),
     };
     let Some(place) = place else {
         return false;
@@ -200,6 +212,10 @@ fn readdress_helper(
         readdress(pipe, address);
     }
     true
+}
+
+fn is_unix(address: &str) -> bool {
+    matches!(address.parse(), Ok(PipeAddress::Unix(_)))
 }
 
 /// The tables that describe the pipes of a section: those in it, or itself.
@@ -416,6 +432,34 @@ mod tests {
         let config = PrimaryConfig::load(&file.path).unwrap();
         let names: Vec<_> = config.helpers.iter().map(|h| h.name.as_str()).collect();
         assert_eq!(names, ["phone", "phone 2", "phone 3"]);
+    }
+
+    #[test]
+    fn a_unix_socket_takes_the_place_of_no_network_address_nor_the_reverse() {
+        let file = File::new(Some(FULL));
+        let pair = |address: &str| {
+            let edit = PrimaryEdit::make(&file.path, &helper(2, "phone", address), &[]).unwrap();
+            let config = PrimaryConfig::load(&file.path).unwrap();
+            let pipes = config.helpers.iter();
+            let pipes = pipes.map(|h| (h.name.clone(), h.address.to_string()));
+            (edit.is_change(), pipes.collect::<Vec<_>>())
+        };
+        let of = |name: &str, address: &str| (name.to_owned(), address.to_owned());
+        let unix = of("phone", "unix:/run/phone.sock");
+        assert_eq!(pair("unix:/run/phone.sock"), (true, vec![unix.clone()]));
+        assert!(!pair("unix:/run/phone.sock").0);
+        let wifi = of("phone 2", "10.0.0.2:4434");
+        assert_eq!(pair("10.0.0.2:4434"), (true, vec![unix.clone(), wifi]));
+        // Of both, the one over a network is readdressed.
+        let wifi = of("phone 2", "10.0.0.3:4434");
+        let both = vec![unix.clone(), wifi.clone()];
+        assert_eq!(pair("10.0.0.3:4434"), (true, both.clone()));
+        assert_eq!(pair("unix:/run/phone.sock"), (false, both));
+        let other = of("phone 3", "unix:/run/other.sock");
+        assert_eq!(
+            pair("unix:/run/other.sock"),
+            (true, vec![unix, wifi, other])
+        );
     }
 
     /// Sections of one device are its pipes, too, and an empty list of pipes is none.

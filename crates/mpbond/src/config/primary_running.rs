@@ -1,7 +1,6 @@
 //! Helpers of a primary that runs: one more, and as text for its file.
 
 use mpbond_net::DeviceId;
-use mpbond_net::pipe::PipeAddress;
 use toml_edit::Value;
 
 use super::primary::{HelperAddress, HelperRef, PrimaryConfig};
@@ -24,7 +23,7 @@ impl PrimaryConfig {
         else {
             return Err("a primary has one proxy: another one needs a restart".to_owned());
         };
-        let at = HelperAddress::At(PipeAddress::Tcp(*address));
+        let at = HelperAddress::At(address.clone());
         let mut known = self.helpers.iter().filter(|h| h.id == *id).peekable();
         if let Some(first) = known.peek() {
             let before = &first.address;

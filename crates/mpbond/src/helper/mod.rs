@@ -63,10 +63,6 @@ const OPENINGS: Limits = Limits {
 /// the pipe.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Permissions of the sockets of pipes: any user may connect, as over a network, and TLS tells who
-/// is trusted.
-const PIPE_MODE: u32 = 0o666;
-
 /// Interval at which a helper that was upgraded looks whether anything is left to serve.
 const DROPPED_EVERY: Duration = Duration::from_millis(250);
 
@@ -237,7 +233,7 @@ async fn serve(
 
 /// Listens for pipes on a Unix socket; without it the others go on.
 fn listen_unix(own: &mut Listeners, path: &Path) -> Option<UnixListener> {
-    let listener = own.unix(path, || socket_file::listen(path, PIPE_MODE));
+    let listener = own.unix(path, || socket_file::listen(path, socket_file::PIPE_MODE));
     let told = |error: &io::Error| warn!(%error, "no pipes at unix:{}", path.display());
     listener.inspect_err(told).ok()
 }

@@ -1,10 +1,11 @@
 //! Where a pairing is recorded: a trust file, or a primary's configuration.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
-use mpbond_net::pairing::{Peer, Role};
+use mpbond_net::pairing::{Introduction, Peer, Role};
+use mpbond_net::pipe::PipeAddress;
 
 use super::running::RunningBook;
 use crate::config::{ConfigError, FarEnd, PrimaryEdit, ProxyAddress, TrustFile, TrustedDevice};
@@ -47,21 +48,24 @@ enum Undo {
     Running(RunningBook, Option<DeviceId>),
 }
 
-/// Where a device is reached: at the address that it names, or else at the one that it was
-/// reached by.
-pub(super) fn service(peer: &Peer, by: IpAddr) -> Option<SocketAddr> {
-    let service = peer.introduction.service?;
-    let ip = if service.ip().is_unspecified() {
-        by.to_canonical()
-    } else {
-        service.ip()
-    };
-    Some(SocketAddr::new(ip, service.port()))
+/// Where a device is reached: a helper at the Unix socket by which it was; otherwise at the address
+/// that it names, or else at the one that it was reached by.
+fn service(peer: &Peer, by: &PipeAddress) -> Option<PipeAddress> {
+    let Introduction { role, service, .. } = &peer.introduction;
+    let service = (*service)?;
+    match by {
+        PipeAddress::Unix(_) if *role == Role::Helper => Some(by.clone()),
+        _ if !service.ip().is_unspecified() => Some(service.into()),
+        PipeAddress::Tcp(by) => {
+            Some(SocketAddr::new(by.ip().to_canonical(), service.port()).into())
+        }
+        PipeAddress::Unix(_) => None,
+    }
 }
 
 impl Book {
     /// Records a device; `by` is the address of the conversation with it.
-    pub(super) fn enter(&self, peer: &Peer, by: IpAddr) -> Result<Entry, ConfigError> {
+    pub(super) fn enter(&self, peer: &Peer, by: &PipeAddress) -> Result<Entry, ConfigError> {
         match self {
             Self::Trust(file) => {
                 let before = file.devices()?.into_iter().find(|d| d.id == peer.id);
@@ -108,14 +112,17 @@ impl Book {
 }
 
 /// Own links that may be paths: not that on which the other device, met there, is the router, since
-/// a helper's link would be used twice. None for a device that is met on this machine.
-pub fn own_links(by: IpAddr) -> Vec<String> {
-    let by = by.to_canonical();
+/// a helper's link would be used twice. None for a device that is met on this machine, unless by a
+/// Unix socket: the process behind it may be carrying the bytes to anywhere.
+pub fn own_links(by: &PipeAddress) -> Vec<String> {
+    let usable = uplinks::uplinks().into_iter().filter(Uplink::is_usable);
+    let Some(by) = by.tcp().map(|by| by.ip().to_canonical()) else {
+        return usable.map(|u| u.interface).collect();
+    };
     let Some(met) = uplinks::interface_towards(by) else {
         return Vec::new();
     };
     let is_met_as_router = |u: &Uplink| u.interface == met && u.gateways.contains(&by);
-    let usable = uplinks::uplinks().into_iter().filter(Uplink::is_usable);
     usable
         .filter(|u| !is_met_as_router(u))
         .map(|u| u.interface)
@@ -126,11 +133,11 @@ fn far_end(
     path: &Path,
     called: Option<&str>,
     peer: &Peer,
-    by: IpAddr,
+    by: &PipeAddress,
 ) -> Result<FarEnd, ConfigError> {
     let id = peer.id;
     match (peer.introduction.role, service(peer, by)) {
-        (Role::Proxy, Some(address)) => {
+        (Role::Proxy, Some(PipeAddress::Tcp(address))) => {
             let named = called.and_then(|host| ProxyAddress::named(host, address.port()));
             let address = named.unwrap_or(ProxyAddress::At(address));
             Ok(FarEnd::Proxy { address, id })
@@ -139,12 +146,12 @@ fn far_end(
             name: peer.introduction.name.clone(),
             address,
             id,
-            interface: uplinks::interface_towards(by.to_canonical()),
+            interface: (by.tcp()).and_then(|by| uplinks::interface_towards(by.ip().to_canonical())),
         }),
-        // The roles have been compared, and a called device names its address.
+        // The roles have been compared: it is a proxy.
         _ => Err(ConfigError::about_file(
             path,
-            "the other device is neither proxy nor helper",
+            "the proxy names no address: pair with it over a network",
         )),
     }
 }

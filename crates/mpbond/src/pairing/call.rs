@@ -1,12 +1,15 @@
 //! The device that calls: a pairing with a code, or an enrolment with a token.
 
 use std::cell::RefCell;
+use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use mpbond_net::pairing::{
     Attempts, End, EnrolmentToken, Introduction, Message, PairingCode, PairingError, Peer, Role,
 };
+use mpbond_net::pipe::{PipeAddress, PipeStream, UnixPipe, pairing_socket};
 use mpbond_net::resolve::LookupError;
 use mpbond_net::tcp::{self, TcpError, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
@@ -26,6 +29,9 @@ use crate::stop::Stop;
 /// several addresses may be unreachable.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+/// The same over a Unix socket, behind which a process may have to find the other device first: by
+/// Bluetooth, 20 s at most.
+const HANDSHAKE_BEHIND_WITHIN: Duration = Duration::from_secs(30);
 /// Time limit of an enrolment: a distant proxy writes two short files.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
@@ -36,7 +42,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// The reason of a failure; nothing is written then.
 pub async fn call(
     own: &Own,
-    addresses: &[SocketAddr],
+    addresses: &[PipeAddress],
     expect: Option<DeviceId>,
     code: &PairingCode,
     ask: impl AsyncFn(&Peer) -> bool,
@@ -54,7 +60,7 @@ pub async fn call(
             quit,
             ask,
         };
-        let ending = hold(End::Caller, &mut tls, address.ip(), parties).await;
+        let ending = hold(End::Caller, &mut tls, &address, parties).await;
         Ok(ending.result?)
     };
     with_signals(stop, &give_up, conversation).await
@@ -102,40 +108,71 @@ fn kill_switch_note(book: &Book) -> &'static str {
 /// A connection to the first address that answers.
 async fn reach(
     own: &Own,
-    addresses: &[SocketAddr],
+    addresses: &[PipeAddress],
     expect: Option<DeviceId>,
-) -> Result<(TlsStream, SocketAddr), PairError> {
+) -> Result<(TlsStream, PipeAddress), PairError> {
     let mut last = PairingError::Gone.into();
-    // Past interception and kill switch: the proxy may be a new one, which no rule names.
-    let mark = own_mark::if_allowed();
-    for &address in addresses {
-        let options = TcpOptions {
-            connect_timeout: CONNECT_WITHIN,
-            tuning: Tuning {
-                mark,
-                ..Tuning::default()
-            },
-            ..TcpOptions::to(address)
+    for address in addresses {
+        let (connected, within) = match address {
+            PipeAddress::Tcp(to) => (over_tcp(own, *to).await, HANDSHAKE_WITHIN),
+            PipeAddress::Unix(path) => (over_unix(path).await, HANDSHAKE_BEHIND_WITHIN),
         };
-        let tcp = match tcp::connect(&options).await {
-            Ok(tcp) => tcp,
-            Err(e) => {
-                let mut problem = match e {
-                    TcpError::Connect { cause, .. } => cause.to_string(),
-                    _ => format!("no answer in {} s", CONNECT_WITHIN.as_secs()),
-                };
-                problem.push_str(kill_switch_note(&own.book));
+        let address = address.clone();
+        let stream = match connected {
+            Ok(stream) => stream,
+            Err(problem) => {
                 last = PairError::Unreached { address, problem };
                 continue;
             }
         };
-        let deadline = Instant::now() + HANDSHAKE_WITHIN;
-        match TlsStream::connect_to_pair(tcp, &own.identity, expect, deadline).await {
+        let deadline = Instant::now() + within;
+        match TlsStream::connect_to_pair(stream, &own.identity, expect, deadline).await {
             Ok(tls) => return Ok((tls, address)),
             Err(problem) => last = PairError::Handshake { address, problem },
         }
     }
     Err(last)
+}
+
+/// A connection over a network; else the reason in words.
+async fn over_tcp(own: &Own, to: SocketAddr) -> Result<PipeStream, String> {
+    let options = TcpOptions {
+        connect_timeout: CONNECT_WITHIN,
+        tuning: Tuning {
+            // Past interception and kill switch: the proxy may be a new one, which no rule names.
+            mark: own_mark::if_allowed(),
+            ..Tuning::default()
+        },
+        ..TcpOptions::to(to)
+    };
+    tcp::connect(&options)
+        .await
+        .map(PipeStream::from)
+        .map_err(|e| {
+            let mut problem = match e {
+                TcpError::Connect { cause, .. } => cause.to_string(),
+                _ => format!("no answer in {} s", CONNECT_WITHIN.as_secs()),
+            };
+            problem.push_str(kill_switch_note(&own.book));
+            problem
+        })
+}
+
+/// A connection to the process that carries the pairings of a pipe; else the reason in words.
+async fn over_unix(pipe: &Path) -> Result<PipeStream, String> {
+    let path = pairing_socket(pipe).map_err(|e| e.to_string())?;
+    let connected = match timeout(CONNECT_WITHIN, UnixPipe::connect(&path)).await {
+        Ok(connected) => connected,
+        Err(_) => return Err(format!("{}: it accepts nobody", path.display())),
+    };
+    connected.map(PipeStream::Unix).map_err(|e| {
+        let problem = match e.kind() {
+            io::ErrorKind::NotFound => "there is no such socket".to_owned(),
+            io::ErrorKind::ConnectionRefused => "its process has ended".to_owned(),
+            _ => e.to_string(),
+        };
+        format!("{}: {problem}", path.display())
+    })
 }
 
 /// The addresses of an end point, looked up as the primary with the configuration in `book` does.
@@ -174,13 +211,14 @@ pub async fn enrol(
     let mut stop = Stop::listen();
     let conversation = async {
         let addresses = find(&own.book, &token.address).await?;
+        let addresses: Vec<PipeAddress> = addresses.into_iter().map(Into::into).collect();
         let (mut tls, address) = reach(own, &addresses, Some(token.id)).await?;
         let peer = Peer {
             id: token.id,
             introduction: Introduction {
                 role: Role::Proxy,
                 name: "proxy".to_owned(),
-                service: Some(address),
+                service: address.tcp(),
             },
         };
         if !ask(&peer).await {
@@ -194,7 +232,10 @@ pub async fn enrol(
         };
         let answer = timeout(ANSWER_WITHIN, async {
             let sent = say(&mut tls, &message.encode()).await;
-            sent.map_err(|problem: TlsError| PairError::Handshake { address, problem })?;
+            sent.map_err(|problem: TlsError| PairError::Handshake {
+                address: address.clone(),
+                problem,
+            })?;
             Ok::<_, PairError>(hear(&mut tls).await?)
         });
         let answer = answer.await.unwrap_or(Err(PairingError::Late.into()));
@@ -204,7 +245,7 @@ pub async fn enrol(
             Message::Stop(reason) => return Err(PairingError::Stopped(reason).into()),
             _ => return Err(PairingError::OutOfTurn.into()),
         }
-        let entry = own.book.enter(&peer, address.ip());
+        let entry = own.book.enter(&peer, &address);
         let entry = entry.map_err(|e| PairingError::NotStored(e.to_string()))?;
         Ok(Paired { peer, entry })
     };

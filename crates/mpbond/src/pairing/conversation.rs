@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use bytes::Bytes;
 use mpbond_net::pairing::{
     Attempts, ChannelBinding, End, Exchange, Message, PairingCode, PairingError, Peer, Step,
 };
+use mpbond_net::pipe::PipeAddress;
 use mpbond_net::tls::{TlsError, TlsStream};
 use tokio::sync::watch;
 use tracing::error;
@@ -77,7 +77,7 @@ pub(super) struct Ending {
 pub(super) async fn hold<A: AsyncFn(&Peer) -> bool>(
     end: End,
     tls: &mut TlsStream,
-    by: IpAddr,
+    by: &PipeAddress,
     mut parties: Parties<'_, A>,
 ) -> Ending {
     let own = parties.own;

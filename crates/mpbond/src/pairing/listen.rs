@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,11 +11,12 @@ use std::time::Duration;
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
 use mpbond_net::pairing::{Attempts, End, Invitation, PairingCode, PairingError, Peer};
+use mpbond_net::pipe::{PipeAddress, PipeStream, pairing_socket};
 use mpbond_net::tls::{TlsError, TlsStream};
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -24,6 +26,7 @@ use super::{Own, PairError, Paired};
 use crate::driver::Clock;
 use crate::quota::{Quota, source};
 use crate::rate_limited_log::PeerLog;
+use crate::socket_file::{self, PIPE_MODE, SocketFile};
 use crate::stop::Stop;
 use crate::uplinks::uplinks;
 
@@ -49,7 +52,7 @@ pub enum Event {
     /// A caller was refused.
     Refused {
         /// Address of the caller.
-        from: SocketAddr,
+        from: PipeAddress,
         /// Id of its key, if it has presented one.
         device: Option<DeviceId>,
         /// Reason.
@@ -64,30 +67,80 @@ pub(crate) type Ask = Box<dyn Fn(&Peer) -> Answer>;
 /// A device that shows a code and waits to be called.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
-    address: SocketAddr,
+    socket: Socket,
     local_only: bool,
     code: PairingCode,
     /// Signals, handled from before the invitation is shown.
     stop: Stop,
 }
 
+/// A socket that listens, with its address.
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener, SocketAddr),
+    /// Beside that of a pipe, for a process that carries its connections.
+    Unix {
+        listener: UnixListener,
+        pipe: PathBuf,
+        /// Removed with this.
+        _file: SocketFile,
+    },
+}
+
+impl Socket {
+    async fn bind(address: &PipeAddress) -> std::io::Result<Self> {
+        match address {
+            PipeAddress::Tcp(address) => {
+                let listener = TcpListener::bind(address).await?;
+                let address = listener.local_addr()?;
+                Ok(Self::Tcp(listener, address))
+            }
+            PipeAddress::Unix(pipe) => {
+                let path = pairing_socket(pipe)?;
+                Ok(Self::Unix {
+                    listener: socket_file::listen(&path, PIPE_MODE)?,
+                    pipe: pipe.clone(),
+                    _file: SocketFile(Some(path)),
+                })
+            }
+        }
+    }
+
+    /// The next caller, not before an instant.
+    async fn accept(&self, from: Instant) -> std::io::Result<(PipeStream, PipeAddress)> {
+        tokio::time::sleep_until(from).await;
+        match self {
+            Self::Tcp(listener, _) => {
+                let (tcp, from) = listener.accept().await?;
+                Ok((tcp.into(), from.into()))
+            }
+            Self::Unix { listener, pipe, .. } => {
+                let (unix, _) = listener.accept().await?;
+                Ok((unix.into(), PipeAddress::Unix(pipe.clone())))
+            }
+        }
+    }
+}
+
+/// Holder of a caller's share of the limits: all at a Unix socket are one.
+fn holder(from: &PipeAddress) -> IpAddr {
+    from.tcp().map_or(Ipv4Addr::UNSPECIFIED.into(), source)
+}
+
 impl Listener {
     /// Opens the socket. With `local_only` only those are served that are on one of this
-    /// machine's own networks.
+    /// machine's own networks, or at a Unix socket.
     ///
     /// # Errors
     /// When the address cannot be bound, or no code can be made.
-    pub async fn bind(address: SocketAddr, local_only: bool) -> Result<Self, PairError> {
-        let socket = TcpListener::bind(address).await.map_err(|e| {
+    pub async fn bind(address: &PipeAddress, local_only: bool) -> Result<Self, PairError> {
+        let socket = Socket::bind(address).await.map_err(|e| {
             PairError::Listen(std::io::Error::new(e.kind(), format!("{address}: {e}")))
         })?;
-        let address = socket.local_addr().map_err(PairError::Listen)?;
         let code = PairingCode::generate()
             .map_err(|_| PairError::Listen(std::io::Error::other("cannot read random bytes")))?;
         Ok(Self {
             socket,
-            address,
             local_only,
             code,
             stop: Stop::listen(),
@@ -97,7 +150,10 @@ impl Listener {
     /// Data for the other device: addresses, code, id.
     pub fn invitation(&self, own: &Own) -> Invitation {
         Invitation {
-            addresses: addresses(self.address, own.introduction.service),
+            addresses: match self.socket {
+                Socket::Tcp(_, address) => addresses(address, own.introduction.service),
+                Socket::Unix { .. } => Vec::new(),
+            },
             code: self.code.clone(),
             id: own.identity.id(),
         }
@@ -149,9 +205,9 @@ impl Listener {
         let callers_of = Quota::new(usize::MAX, MAX_CALLERS_EACH);
         let mut counted = VecDeque::new();
         let lines = PeerLog::default();
-        let tell = |from: SocketAddr, device: Option<DeviceId>, problem: String| {
+        let tell = |from: PipeAddress, device: Option<DeviceId>, problem: String| {
             // A caller with a key has made a handshake: a person may try again and again.
-            if device.is_some() || lines.line(source(from), room.clock.now()).is_some() {
+            if device.is_some() || lines.line(holder(&from), room.clock.now()).is_some() {
                 tell(Event::Refused {
                     from,
                     device,
@@ -176,23 +232,23 @@ impl Listener {
                 return Err(PairingError::GivenUp.into());
             }
             tokio::select! {
-                accepted = accept(&self.socket, next),
+                accepted = self.socket.accept(next),
                     if !taken && !given_up && callers.len() < MAX_CALLERS =>
                 {
-                    let Ok((tcp, from)) = accepted else {
+                    let Ok((stream, from)) = accepted else {
                         // Probably out of descriptors, which lasts: do not spin.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         continue;
                     };
                     next = Instant::now() + REFUSAL_EVERY;
-                    if self.local_only && !is_local(from.ip()) {
+                    if self.local_only && !from.tcp().is_none_or(|from| is_local(from.ip())) {
                         let problem = "it is not on a network of this machine".to_owned();
                         tell(from, None, problem);
                         continue;
                     }
                     let now = Instant::now();
                     while counted.pop_front_if(|(until, _)| *until <= now).is_some() {}
-                    let Ok(share) = callers_of.take(source(from)) else {
+                    let Ok(share) = callers_of.take(holder(&from)) else {
                         let problem = "too many calls at a time from this address".to_owned();
                         tell(from, None, problem);
                         continue;
@@ -203,7 +259,7 @@ impl Listener {
                     let (room, quit) = (Rc::clone(&room), quit.clone());
                     callers.spawn_local(async move {
                         let _share = share;
-                        room.visit(tcp, from, quit).await
+                        room.visit(stream, from, quit).await
                     });
                 }
                 Some(visit) = callers.join_next() => {
@@ -239,15 +295,9 @@ impl Listener {
     }
 }
 
-/// The next caller, not before an instant.
-async fn accept(socket: &TcpListener, from: Instant) -> std::io::Result<(TcpStream, SocketAddr)> {
-    tokio::time::sleep_until(from).await;
-    socket.accept().await
-}
-
 /// Result of one caller.
 struct Visit {
-    from: SocketAddr,
+    from: PipeAddress,
     device: Option<DeviceId>,
     end: Result<Ending, TlsError>,
 }
@@ -262,9 +312,14 @@ struct Room {
 }
 
 impl Room {
-    async fn visit(&self, tcp: TcpStream, from: SocketAddr, quit: watch::Receiver<bool>) -> Visit {
+    async fn visit(
+        &self,
+        stream: PipeStream,
+        from: PipeAddress,
+        quit: watch::Receiver<bool>,
+    ) -> Visit {
         let deadline = Instant::now() + HANDSHAKE_WITHIN;
-        let accepted = TlsStream::accept_to_pair(tcp, &self.own.identity, deadline).await;
+        let accepted = TlsStream::accept_to_pair(stream, &self.own.identity, deadline).await;
         let mut tls = match accepted {
             Ok(tls) => tls,
             Err(e) => {
@@ -281,7 +336,7 @@ impl Room {
             quit,
             ask: async |peer: &Peer| (self.ask)(peer).await,
         };
-        let end = Ok(hold(End::Listener, &mut tls, from.ip(), parties).await);
+        let end = Ok(hold(End::Listener, &mut tls, &from, parties).await);
         Visit { from, device, end }
     }
 }
@@ -382,8 +437,9 @@ mod tests {
             book: Book::Trust(TrustFile::beside(&key)),
         };
         let any = "127.0.0.1:0".parse().unwrap();
-        let listener = Listener::bind(any, false).await.unwrap();
-        let (address, within) = (listener.address, Duration::from_secs(600));
+        let listener = Listener::bind(&any, false).await.unwrap();
+        let address = listener.invitation(&own).addresses[0];
+        let within = Duration::from_secs(600);
         // Each is dropped when it has sent what is no handshake.
         let callers = std::thread::spawn(move || {
             let begun = std::time::Instant::now();

@@ -10,10 +10,9 @@ mod enrol;
 mod listen;
 mod running;
 
-use std::net::SocketAddr;
-
 use mpbond_net::identity::Identity;
 use mpbond_net::pairing::{Introduction, PairingError, Peer};
+use mpbond_net::pipe::PipeAddress;
 use mpbond_net::tls::TlsError;
 
 pub use book::{Book, Entry, own_links};
@@ -65,7 +64,7 @@ pub enum PairError {
     #[error("nobody answers at {address}: {problem}")]
     Unreached {
         /// The last one tried.
-        address: SocketAddr,
+        address: PipeAddress,
         /// Error of the attempt.
         problem: String,
     },
@@ -73,7 +72,7 @@ pub enum PairError {
     #[error("{address}: {problem}")]
     Handshake {
         /// Address that was called.
-        address: SocketAddr,
+        address: PipeAddress,
         /// Error of the attempt.
         problem: TlsError,
     },

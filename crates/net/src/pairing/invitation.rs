@@ -52,7 +52,8 @@ pub enum TextError {
 /// before an attempt is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invitation {
-    /// Addresses of the listener, in order of preference.
+    /// Addresses of the listener, in order of preference. None for a listener at a Unix socket: the
+    /// other device has a socket of its own, so that there is no text either.
     pub addresses: Vec<SocketAddr>,
     /// The short code.
     pub code: PairingCode,

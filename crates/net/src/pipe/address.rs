@@ -1,14 +1,18 @@
 //! Addresses of pipes as text.
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Prefix of the path of a Unix socket.
 const UNIX: &str = "unix:";
 /// Longest path of a Unix socket: `sun_path` of unix(7) without its final zero octet.
 const MAX_PATH_BYTES: usize = 107;
+
+/// Ending of the socket for pairing.
+const PAIRING: &str = ".pair";
 
 /// Address of a helper on a pipe: `192.0.2.1:4434` or `unix:/run/pipe.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +31,21 @@ impl PipeAddress {
             Self::Unix(_) => None,
         }
     }
+}
+
+/// Path of the socket for pairing that belongs to a pipe's, as a pairing has a port of its own.
+///
+/// # Errors
+/// When the path is too long for one of a Unix socket.
+pub fn pairing_socket(pipe: &Path) -> io::Result<PathBuf> {
+    const MOST: usize = MAX_PATH_BYTES - PAIRING.len();
+    let mut path = pipe.as_os_str().to_owned();
+    if path.len() > MOST {
+        let text = format!("for pairing, a path of at most {MOST} octets is needed");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    path.push(PAIRING);
+    Ok(path.into())
 }
 
 impl From<SocketAddr> for PipeAddress {
@@ -76,6 +95,13 @@ mod tests {
             assert_eq!(address.to_string(), text);
             assert_eq!(address.tcp().is_none(), text.starts_with("unix:"));
         }
+        assert_eq!(
+            pairing_socket(Path::new("/run/pipe.sock")).unwrap(),
+            Path::new("/run/pipe.sock.pair")
+        );
+        let longest = format!("/{}", "x".repeat(101));
+        assert!(pairing_socket(Path::new(&longest)).is_ok());
+        assert!(pairing_socket(Path::new(&format!("{longest}x"))).is_err());
         let long = format!("unix:/{}", "x".repeat(106));
         assert!(long.parse::<PipeAddress>().is_ok());
         for text in [

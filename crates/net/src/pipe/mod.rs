@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::l2::L2Stream;
-pub use address::{ParsePipeAddressError, PipeAddress};
+pub use address::{ParsePipeAddressError, PipeAddress, pairing_socket};
 pub use unix::UnixPipe;
 
 /// The connection of a pipe.

@@ -2,6 +2,7 @@
 
 mod qr;
 mod screen;
+mod target;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,16 +16,16 @@ use mpbond::config::{
 };
 use mpbond::pairing::{Book, DEFAULT_PORT, Listener, Own, PairError, Paired, call, enrol, find};
 use mpbond_command::Failure;
-use mpbond_net::Endpoint;
 use mpbond_net::identity::Identity;
 use mpbond_net::pairing::{
     self as pairing, EnrolmentToken, Introduction, Invitation, MAX_NAME_BYTES, PairingCode,
     PairingError,
 };
+use mpbond_net::pipe::PipeAddress;
 
-use super::endpoint::endpoint;
 pub(super) use qr::picture;
 pub(super) use screen::{Screen, in_words};
+pub(super) use target::Target;
 
 /// Exit code of a program that was ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -38,6 +39,9 @@ const INTERRUPTED: u8 = 130;
 ///
 /// Where the other device's screen is out of sight, use a token from `mpbond proxy enrol` instead.
 ///
+/// Two devices that share no network, but a pipe over Bluetooth, pair by its Unix sockets: the
+/// helper waits at the one in its configuration, and the primary calls at its own.
+///
 /// A code has 8 digits and is void after 3 wrong attempts, after a correct one, or when its time is
 /// over: guessing has 3 chances in 100,000,000.
 #[derive(Debug, Args)]
@@ -49,9 +53,14 @@ Examples:
                                          a proxy that is looked up by name from then on
   mpbond pair MPBOND:PAIR/10.42.0.1:4435/1234-5678/EYGTWYB-...
                                          the same, with the text of its QR code
+  mpbond pair --listen unix:/run/mpbond/pipe.sock
+                                         on the helper: over Bluetooth (`mpbond bluetooth listen`)
+  mpbond pair unix:/run/mpbond/phone.sock 1234-5678
+                                         on the primary: over Bluetooth (`mpbond bluetooth connect`)
   mpbond pair MPBOND:ENROL/...           on the primary: with a proxy's token")]
 pub(super) struct PairArgs {
-    /// Address or host name of the other device, or the text of its QR code, or a proxy's token.
+    /// Address or host name of the other device, or the text of its QR code, or a proxy's token; or
+    /// unix:PATH, the Unix socket of this primary's pipe to a helper.
     #[arg(value_name = "ADDRESS|NAME|TEXT")]
     target: Option<String>,
     /// The code that the other device shows.
@@ -71,10 +80,10 @@ pub(super) struct PairArgs {
     /// The file with the device's key. Otherwise as the configuration says.
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// Listening address. Otherwise every address, port 4435, and for callers from this device's
-    /// own networks only.
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "target")]
-    listen: Option<SocketAddr>,
+    /// Listening address; or, at a helper, the Unix socket of a pipe. Otherwise every address, port
+    /// 4435, and for callers from this device's own networks only.
+    #[arg(long, value_name = "ADDRESS:PORT|unix:PATH", conflicts_with = "target")]
+    listen: Option<PipeAddress>,
     /// Time to wait in seconds, at most 600.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, conflicts_with = "target",
         value_parser = clap::value_parser!(u64).range(1..=600))]
@@ -95,9 +104,9 @@ pub(super) struct PairArgs {
 /// Device to call.
 pub(super) enum Errand {
     /// None: wait to be called, at this address, so long.
-    Listen(Option<SocketAddr>, Duration),
+    Listen(Option<PipeAddress>, Duration),
     /// A device that shows a code.
-    Call(Vec<Endpoint>, Option<mpbond_net::DeviceId>, PairingCode),
+    Call(Vec<Target>, Option<mpbond_net::DeviceId>, PairingCode),
     /// A proxy that has made a token.
     Enrol(EnrolmentToken),
 }
@@ -140,16 +149,10 @@ impl Errand {
             spare()?;
             let invitation = target.parse::<Invitation>();
             let i = invitation.map_err(|e| Failure::input(format_args!("the text: {e}")))?;
-            let endpoints = i.addresses.into_iter().map(Endpoint::At).collect();
-            return Ok(Self::Call(endpoints, Some(i.id), i.code));
+            let targets = i.addresses.into_iter().map(Target::at).collect();
+            return Ok(Self::Call(targets, Some(i.id), i.code));
         }
-        let Some(address) = endpoint(target, DEFAULT_PORT) else {
-            return Err(Failure::input(format_args!(
-                "\"{}\" is no address such as 10.42.0.1 or 10.42.0.1:{DEFAULT_PORT}, no host name, \
-                 and no text that begins with MPBOND:",
-                target.escape_debug()
-            )));
-        };
+        let address = Target::parse(target)?;
         let Some(code) = code else {
             return Err(Failure::input(
                 "the code is missing: `mpbond pair` on the other device shows one",
@@ -161,14 +164,37 @@ impl Errand {
 
     /// Host name by which the other device is called.
     pub(super) fn called(&self) -> Option<&str> {
-        let endpoint = match self {
-            Self::Listen(..) => return None,
-            Self::Call(endpoints, ..) => endpoints.first()?,
-            Self::Enrol(token) => &token.address,
-        };
-        match endpoint {
-            Endpoint::Name { host, .. } => Some(host),
-            Endpoint::At(_) => None,
+        match self {
+            Self::Listen(..) => None,
+            Self::Call(targets, ..) => targets.first()?.name(),
+            Self::Enrol(token) => target::name(&token.address),
+        }
+    }
+
+    /// Whether it is over a Unix socket.
+    fn is_over_unix(&self) -> bool {
+        match self {
+            Self::Listen(listen, _) => matches!(listen, Some(PipeAddress::Unix(_))),
+            Self::Call(targets, ..) => targets.iter().any(|t| matches!(t, Target::Unix(_))),
+            Self::Enrol(_) => false,
+        }
+    }
+
+    /// Checks the role of this device in it.
+    fn check(&self, role: Role) -> Result<(), Failure> {
+        match (self, role) {
+            (Self::Enrol(_), Role::Helper | Role::Proxy) => Err(Failure::input(format_args!(
+                "a token is for the primary, and this device is a {role}: `--role primary`?"
+            ))),
+            (Self::Listen(..), Role::Helper) | (Self::Call(..), Role::Primary) => Ok(()),
+            // Of pipes, the helper's end is the one that listens.
+            (Self::Listen(..) | Self::Call(..), _) if self.is_over_unix() => {
+                Err(Failure::input(format_args!(
+                    "over a Unix socket the helper waits and the primary calls, and this device is \
+                     a {role}: is `--role` missing?"
+                )))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -177,11 +203,7 @@ impl PairArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let errand = self.errand()?;
         let role = self.role(&errand)?;
-        if matches!(errand, Errand::Enrol(_)) && role != Role::Primary {
-            return Err(Failure::input(format_args!(
-                "a token is for the primary, and this device is a {role}: `--role primary`?"
-            )));
-        }
+        errand.check(role)?;
         let own = self.own(role, &errand)?;
         let screen = Screen::new(own.clone(), self.json, self.yes);
         // The policy is asked for when everything else has succeeded.
@@ -213,7 +235,10 @@ impl PairArgs {
 
     fn errand(&self) -> Result<Errand, Failure> {
         match &self.target {
-            None => Ok(Errand::Listen(self.listen, Duration::from_secs(self.wait))),
+            None => {
+                let within = Duration::from_secs(self.wait);
+                Ok(Errand::Listen(self.listen.clone(), within))
+            }
             Some(target) => Errand::parse(target, self.code.as_deref()),
         }
     }
@@ -263,6 +288,16 @@ impl PairArgs {
             Role::Primary => (primary_key(there, &file)?, None, None),
             Role::Helper if there => {
                 let config = HelperConfig::load(&file).map_err(Failure::input)?;
+                if let Some(PipeAddress::Unix(pipe)) = &self.listen
+                    && !config.listen_unix.contains(pipe)
+                {
+                    return Err(Failure::input(format_args!(
+                        "{}: `listen` has no \"unix:{}\": add it, since the primary is to reach \
+                         the helper there",
+                        file.display(),
+                        pipe.display()
+                    )));
+                }
                 (config.identity, Some(config.listen), Some(config.name))
             }
             Role::Helper => (key_without_file()?, Some(HelperConfig::LISTEN), None),
@@ -352,16 +387,24 @@ async fn pair(own: &Own, errand: Errand, screen: &Screen) -> Result<Paired, Pair
     match errand {
         Errand::Listen(listen, within) => {
             let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
-            let listener = Listener::bind(listen.unwrap_or(anywhere), listen.is_none()).await?;
+            let local_only = listen.is_none();
+            let address = listen.unwrap_or(anywhere.into());
+            let listener = Listener::bind(&address, local_only).await?;
             screen.invite(&listener.invitation(own), within);
             listener
                 .serve(own, within, ask, |event| screen.event(&event))
                 .await
         }
-        Errand::Call(endpoints, expect, code) => {
+        Errand::Call(targets, expect, code) => {
             let mut addresses = Vec::new();
-            for endpoint in &endpoints {
-                addresses.extend(find(&own.book, endpoint).await?);
+            for target in targets {
+                match target {
+                    Target::Network(endpoint) => {
+                        let found = find(&own.book, &endpoint).await?;
+                        addresses.extend(found.into_iter().map(PipeAddress::Tcp));
+                    }
+                    Target::Unix(path) => addresses.push(PipeAddress::Unix(path)),
+                }
             }
             call(own, &addresses, expect, &code, ask).await
         }
@@ -392,6 +435,17 @@ fn key_without_file() -> Result<PathBuf, Failure> {
 fn explained(e: &PairError) -> String {
     use mpbond_net::tls::TlsError;
     let advice = match e {
+        PairError::Unreached {
+            address: PipeAddress::Unix(_),
+            ..
+        } => "; does `mpbond bluetooth connect` run here, with this --socket?",
+        PairError::Handshake {
+            address: PipeAddress::Unix(_),
+            problem: TlsError::Truncated | TlsError::Io(_) | TlsError::Deadline,
+        } => {
+            "; does `mpbond pair --listen unix:...` wait on the other device, within range? The \
+             log of `mpbond bluetooth` has the reason"
+        }
         PairError::Handshake { problem, .. } => match problem {
             TlsError::WrongPeer { .. } => {
                 "; it is not the device that showed the code or made the token"

@@ -60,7 +60,8 @@ impl Screen {
 
     /// Shows the invitation.
     pub(super) fn invite(&self, invitation: &Invitation, within: Duration) {
-        let text = invitation.to_string();
+        let over_network = !invitation.addresses.is_empty();
+        let text = over_network.then(|| invitation.to_string());
         if self.json {
             let addresses: Vec<String> = invitation
                 .addresses
@@ -79,7 +80,9 @@ impl Screen {
             let _ = print(&format!("{event}\n"));
             return;
         }
-        let picture = picture(&text, true).filter(|_| std::io::stderr().is_terminal());
+        let picture = (text.as_deref())
+            .and_then(|text| picture(text, true))
+            .filter(|_| std::io::stderr().is_terminal());
         let shown = picture.is_some();
         let mut out = picture.unwrap_or_default();
         out.push_str(&format!(
@@ -88,22 +91,29 @@ impl Screen {
             what(&self.own.introduction),
             span(within.as_secs_f64())
         ));
+        let code = &invitation.code;
         for address in &invitation.addresses {
-            let code = &invitation.code;
             let address = address.to_string();
             let address = shell_word(&address);
             out.push_str(&format!("  {}mpbond pair {address} {code}\n", sudo()));
         }
-        out.push_str(&format!(
-            "\nor, with {}:\n\n  {}mpbond pair {}\n",
-            if shown {
-                "what the picture says"
-            } else {
-                "a text to paste"
-            },
-            sudo(),
-            shell_word(&text)
-        ));
+        match text {
+            Some(text) => out.push_str(&format!(
+                "\nor, with {}:\n\n  {}mpbond pair {}\n",
+                if shown {
+                    "what the picture says"
+                } else {
+                    "a text to paste"
+                },
+                sudo(),
+                shell_word(&text)
+            )),
+            None => out.push_str(&format!(
+                "  {}mpbond pair unix:PATH {code}\n\nwhere PATH is the --socket of `mpbond \
+                 bluetooth connect` there.\n",
+                sudo()
+            )),
+        }
         eprint!("{out}");
     }
 

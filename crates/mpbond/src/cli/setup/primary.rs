@@ -9,11 +9,11 @@ use mpbond::config::{
 use mpbond::pairing::{Book, Own, own_links};
 use mpbond::uplinks::{Uplink, uplinks};
 use mpbond_command::{Failure, print};
-use mpbond_net::{Endpoint, Identity};
+use mpbond_net::Identity;
 
 use super::super::hints::command;
 use super::super::pair::{
-    Errand, Screen, carry_out, default_name, in_words, introduction, primary_key,
+    Errand, Screen, Target, carry_out, default_name, in_words, introduction, primary_key,
 };
 use super::args::SetupArgs;
 use super::files::shown;
@@ -170,7 +170,7 @@ fn found_links(errands: &[Errand]) -> Vec<String> {
     let usable = uplinks().into_iter().filter(Uplink::is_usable);
     let mut links: Vec<String> = usable.map(|u| u.interface).collect();
     for ip in errands.iter().flat_map(called) {
-        let own = own_links(ip.ip());
+        let own = own_links(&ip.into());
         links.retain(|link| own.contains(link));
     }
     links
@@ -179,7 +179,7 @@ fn found_links(errands: &[Errand]) -> Vec<String> {
 /// Addresses of a device that shows a code.
 fn called(errand: &Errand) -> Vec<SocketAddr> {
     match errand {
-        Errand::Call(endpoints, ..) => endpoints.iter().filter_map(Endpoint::fixed).collect(),
+        Errand::Call(targets, ..) => targets.iter().filter_map(Target::fixed).collect(),
         Errand::Listen(..) | Errand::Enrol(_) => Vec::new(),
     }
 }
@@ -211,8 +211,8 @@ fn preview(
                 };
                 PrimaryEdit::make(&copy, &far, links).map_err(wrong)?;
             }
-            Errand::Call(endpoints, ..) => {
-                let all: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+            Errand::Call(targets, ..) => {
+                let all: Vec<String> = targets.iter().map(ToString::to_string).collect();
                 unknown.push_str(&format!(
                     "\n# and a section for the device at {}, which says its name and id when it is \
                      paired\n",

@@ -71,7 +71,7 @@ impl Resources {
             return Err(running());
         }
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
-        let bound = Listener::bind(listen.unwrap_or(any), listen.is_none()).await;
+        let bound = Listener::bind(&listen.unwrap_or(any).into(), listen.is_none()).await;
         let listener = bound.map_err(|e| Failure::new(StatusCode::CONFLICT, e.to_string()))?;
         // Another one may have begun meanwhile.
         if self.runs() {

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 mod enrol;
 mod strangers;
+mod unix;
 
 const HELPER: &str = "identity = \"me.pem\"\nname = \"my phone\"\nlisten = \"0.0.0.0:4434\"\n\
     proxies = \"203.0.113.1:4433\"\n";
