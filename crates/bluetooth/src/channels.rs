@@ -24,6 +24,14 @@ impl Channels {
         self.first..=self.last
     }
 
+    /// The channel alone.
+    pub fn only(channel: u8) -> Self {
+        Self {
+            first: channel,
+            last: channel,
+        }
+    }
+
     /// Number of the channels.
     pub fn count(self) -> usize {
         usize::from(self.last - self.first) + 1

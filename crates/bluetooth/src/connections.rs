@@ -1,6 +1,7 @@
 //! Connections that are carried, each by a thread of its own.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -83,8 +84,16 @@ impl Connections {
         }
     }
 
-    /// Logs an error of accept(2), and waits, so that it does not come again at once.
+    /// Logs an error of accept(2), and waits, so that it does not come again at once. A connection
+    /// that is gone already is none.
     pub fn not_accepted(&self, e: &std::io::Error) {
+        let is_gone = matches!(
+            e.kind(),
+            ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+        );
+        if is_gone {
+            return;
+        }
         self.log
             .failed(&format!("a connection cannot be accepted: {e}"));
         thread::sleep(AFTER_ERROR);

@@ -17,6 +17,11 @@ pub(crate) struct RadioArgs {
     /// between two devices; a pipe has three, and some while it is dialled again.
     #[arg(long, value_name = "FIRST-LAST", default_value = "22-29")]
     pub channels: Channels,
+    /// Server channel of pairings (`mpbond pair`), the same at both devices. The helper's device
+    /// listens on it only while somebody pairs there.
+    #[arg(long, value_name = "CHANNEL", default_value_t = 21,
+        value_parser = clap::value_parser!(u8).range(1..=30))]
+    pub pairing_channel: u8,
     /// Adapter to use, such as hci1; otherwise any.
     #[arg(long, value_name = "NAME")]
     adapter: Option<String>,
@@ -40,8 +45,15 @@ impl RadioArgs {
     /// that is missing or off is only told: it may come later.
     ///
     /// # Errors
-    /// Without Bluetooth in the kernel, or where a named adapter is missing.
+    /// Without Bluetooth in the kernel, where a named adapter is missing, or a channel has two
+    /// purposes.
     pub fn start(&self) -> Result<DeviceAddress, Failure> {
+        if self.channels.iter().any(|c| c == self.pairing_channel) {
+            return Err(Failure::input(format_args!(
+                "channel {} is one of --channels {}: give another --pairing-channel at both devices",
+                self.pairing_channel, self.channels
+            )));
+        }
         rfcomm::socket(self.security()).map_err(|e| Failure::run(reason(&e)))?;
         let adapters = adapters().map_err(|e| Failure::run(reason(&e)))?;
         let Some(name) = &self.adapter else {

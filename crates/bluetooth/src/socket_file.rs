@@ -1,16 +1,37 @@
-//! The Unix socket at which a primary finds its pipe.
+//! The Unix sockets at which a primary finds its pipe, and pairs.
 
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{process, thread};
 
 use nix::sys::signal::{SigSet, Signal};
 
 /// Users that may connect: the one of this process.
 const MODE: u32 = 0o600;
+
+/// Longest path of a Unix socket: `sun_path` of unix(7) without its final zero octet.
+const MAX_PATH_BYTES: usize = 107;
+
+/// Ending of the socket for pairing that belongs to a pipe's: `mpbond pair` has the same.
+const PAIRING: &str = ".pair";
+
+/// Path of the socket for pairing that belongs to a pipe's.
+///
+/// # Errors
+/// When it is too long.
+pub(crate) fn of_pairing(pipe: &Path) -> io::Result<PathBuf> {
+    let mut path = pipe.as_os_str().to_owned();
+    path.push(PAIRING);
+    if path.len() > MAX_PATH_BYTES {
+        let most = MAX_PATH_BYTES - PAIRING.len();
+        let text = format!("a path of at most {most} octets is needed for that");
+        return Err(io::Error::other(text));
+    }
+    Ok(path.into())
+}
 
 /// Listens at `path`, replacing the socket of a process that has ended.
 ///
@@ -43,19 +64,20 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Has the socket at `path` removed when this process is ended by SIGINT or SIGTERM. To be called
-/// before other threads are started.
+/// Has the sockets at these paths removed when this process is ended by SIGINT or SIGTERM. To be
+/// called before other threads are started.
 ///
 /// # Errors
 /// When the signals cannot be blocked, or no thread can be started.
-pub(crate) fn remove_at_end(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_at_end(paths: Vec<PathBuf>) -> io::Result<()> {
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals.thread_block()?;
-    let path = path.to_owned();
     thread::Builder::new().spawn(move || {
         let ended = signals.wait();
         // While this process lived, no other one listened there.
-        let _ = fs::remove_file(path);
+        for path in paths {
+            let _ = fs::remove_file(path);
+        }
         process::exit(i32::from(ended.is_err()));
     })?;
     Ok(())
@@ -83,5 +105,14 @@ mod tests {
         let error = listen(&text).unwrap_err();
         assert!(error.to_string().contains("no socket"), "{error}");
         assert_eq!(fs::read(&text).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn the_socket_of_a_pairing_is_beside_that_of_the_pipe() {
+        let path = of_pairing(Path::new("/run/mpbond/phone.sock")).unwrap();
+        assert_eq!(path, Path::new("/run/mpbond/phone.sock.pair"));
+        let longest = format!("/{}", "x".repeat(101));
+        assert!(of_pairing(Path::new(&longest)).is_ok());
+        assert!(of_pairing(Path::new(&format!("{longest}x"))).is_err());
     }
 }

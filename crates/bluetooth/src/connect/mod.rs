@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -13,11 +14,12 @@ use mpbond_command::Failure;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use socket2::Socket;
+use tracing::warn;
 
 use crate::activity::Activity;
 use crate::address::DeviceAddress;
 use crate::carry::until;
-use crate::channels::{Lease, Pool};
+use crate::channels::{Channels, Lease, Pool};
 use crate::connections::Connections;
 use crate::radio::RadioArgs;
 use crate::reason::reason;
@@ -37,6 +39,8 @@ const DIAL_LIMIT: Duration = Duration::from_secs(20);
 /// With --link, the primary is told the strength of the pipe's signal while bytes move. With
 /// `pipes = "best"` in the helper's section, the primary leaves this pipe for another one before
 /// the signal is lost.
+///
+/// A second socket, whose name ends in .pair, carries `mpbond pair unix:PATH` to the other device.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -73,9 +77,15 @@ impl ConnectArgs {
             security: self.radio.security(),
             pool: Pool::new(self.radio.channels),
         };
-        let listener = socket_file::listen(&self.socket)
-            .and_then(|listener| socket_file::remove_at_end(&self.socket).map(|()| listener))
-            .map_err(|e| Failure::run(format_args!("{}: {e}", self.socket.display())))?;
+        let failed = |e: io::Error| Failure::run(format_args!("{}: {e}", self.socket.display()));
+        let listener = socket_file::listen(&self.socket).map_err(failed)?;
+        let pairing = socket_file::of_pairing(&self.socket)
+            .and_then(|path| Ok((socket_file::listen(&path)?, path)))
+            .inspect_err(|e| warn!("no pairing over {}: {e}", self.socket.display()))
+            .ok();
+        let mut files = vec![self.socket.clone()];
+        files.extend(pairing.as_ref().map(|(_, path)| path.clone()));
+        socket_file::remove_at_end(files).map_err(failed)?;
         tracing::info!(
             "connections at {} are carried to {} by channels {}",
             self.socket.display(),
@@ -87,6 +97,18 @@ impl ConnectArgs {
             let socket = self.api;
             (signal.clone())
                 .tell(LinkOfPrimary { socket, name }, activity.clone())
+                .map_err(|e| Failure::run(format_args!("a thread cannot be made: {e}")))?;
+        }
+        if let Some((listener, _)) = pairing {
+            let dialer = Dialer {
+                pool: Pool::new(Channels::only(self.radio.pairing_channel)),
+                ..dialer.clone()
+            };
+            thread::Builder::new()
+                .spawn(move || {
+                    let connections = Connections::new(1, Activity::default());
+                    serve(&listener, &connections, move |near| dialer.dial(near))
+                })
                 .map_err(|e| Failure::run(format_args!("a thread cannot be made: {e}")))?;
         }
         let connections = Connections::new(dialer.pool.channels().count(), activity);

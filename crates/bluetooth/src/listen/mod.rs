@@ -1,16 +1,18 @@
 //! `mpbond bluetooth listen`: from devices to a Unix socket.
 
-use std::fmt;
+mod pairing;
+mod target;
+
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use mpbond_command::Failure;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket};
 use tracing::{debug, info, warn};
 
 use crate::activity::Activity;
@@ -19,7 +21,10 @@ use crate::channels::Channels;
 use crate::connections::Connections;
 use crate::radio::RadioArgs;
 use crate::reason::reason;
+use crate::socket_file;
 use crate::sys::rfcomm::{self, Security};
+use pairing::Pairings;
+use target::{Line, Target, connect};
 
 /// Connections at a time: those of four devices with eight channels. A connection costs a thread
 /// and two sockets.
@@ -32,6 +37,8 @@ const BACKLOG: i32 = 4;
 ///
 /// On the helper's device: the helper has `listen = ["unix:PATH"]`, and `mpbond bluetooth connect`
 /// runs on the primary's device.
+///
+/// While `mpbond pair --listen unix:PATH` waits here, a channel of its own leads to it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -52,18 +59,25 @@ pub(crate) struct ListenArgs {
 impl ListenArgs {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let source = self.radio.start()?;
-        let listeners = listeners(self.radio.channels, source, self.radio.security())?;
+        let security = self.radio.security();
+        let listeners = listeners(self.radio.channels, source, security)?;
         info!(
             "connections of {} of channels {} are carried to {}",
             listeners.len(),
             self.radio.channels,
             self.socket.display()
         );
+        let channel = self.radio.pairing_channel;
+        let mut pairings = socket_file::of_pairing(&self.socket)
+            .and_then(|socket| Pairings::watch(socket, move || listener(channel, source, security)))
+            .inspect_err(|e| warn!("no pairing over {}: {e}", self.socket.display()))
+            .ok();
         let target = Target {
             socket: self.socket,
             devices: self.device,
         };
-        serve(&listeners, &target).map_err(|e| Failure::run(format_args!("poll: {e}")))
+        serve(&listeners, &target, pairings.as_mut())
+            .map_err(|e| Failure::run(format_args!("poll: {e}")))
     }
 }
 
@@ -75,13 +89,7 @@ fn listeners(
 ) -> Result<Vec<Socket>, Failure> {
     let mut listeners = Vec::new();
     for channel in channels.iter() {
-        let listener = rfcomm::address(source, channel).and_then(|address| {
-            let listener = rfcomm::socket(security)?;
-            listener.bind(&address)?;
-            listener.listen(BACKLOG)?;
-            Ok(listener)
-        });
-        match listener {
+        match listener(channel, source, security) {
             Ok(listener) => listeners.push(listener),
             Err(e) if e.kind() == ErrorKind::AddrInUse => {
                 warn!("channel {channel}: {}", reason(&e));
@@ -103,38 +111,27 @@ fn listeners(
     Ok(listeners)
 }
 
-/// Destination of the connections.
-struct Target {
-    socket: PathBuf,
-    /// Devices that may connect; all, if there are none.
-    devices: Vec<DeviceAddress>,
-}
-
-impl Target {
-    fn admits(&self, device: Option<DeviceAddress>) -> bool {
-        self.devices.is_empty() || device.is_some_and(|d| self.devices.contains(&d))
-    }
-}
-
-/// A connection of a device, for log lines.
-struct Line(Option<DeviceAddress>);
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(device) => device.fmt(f),
-            None => f.write_str("a device without an address"),
-        }
-    }
+/// A socket that listens on one channel.
+fn listener(channel: u8, source: DeviceAddress, security: Security) -> io::Result<Socket> {
+    let listener = rfcomm::socket(security)?;
+    listener.bind(&rfcomm::address(source, channel)?)?;
+    listener.listen(BACKLOG)?;
+    Ok(listener)
 }
 
 /// Accepts connections until poll(2) fails.
-fn serve<T>(listeners: &[Socket], target: &Target) -> io::Result<T> {
+fn serve<T>(
+    listeners: &[Socket],
+    target: &Target,
+    mut pairings: Option<&mut Pairings>,
+) -> io::Result<T> {
     let connections = Connections::new(MAX_CONNECTIONS, Activity::default());
     loop {
         let mut all: Vec<_> = listeners
             .iter()
-            .map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN))
+            .map(AsFd::as_fd)
+            .chain(pairings.iter().flat_map(|pairings| pairings.descriptors()))
+            .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
             .collect();
         match poll(&mut all, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -142,22 +139,17 @@ fn serve<T>(listeners: &[Socket], target: &Target) -> io::Result<T> {
         }
         let found = all.iter().map(PollFd::any);
         let found: Vec<bool> = found.map(|any| any == Some(true)).collect();
-        for (listener, _) in listeners.iter().zip(found).filter(|(_, any)| *any) {
+        for (listener, _) in listeners.iter().zip(&found).filter(|(_, any)| **any) {
             match listener.accept() {
                 Ok((near, peer)) => start(&connections, near, &peer, target),
-                Err(e) if is_temporary(&e) => {}
                 Err(e) => connections.not_accepted(&e),
             }
         }
+        let has_more = found.iter().skip(listeners.len()).any(|any| *any);
+        if let Some(pairings) = pairings.as_mut().filter(|_| has_more) {
+            pairings.serve(&connections, target);
+        }
     }
-}
-
-/// No connection was there any more.
-fn is_temporary(e: &io::Error) -> bool {
-    matches!(
-        e.kind(),
-        ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-    )
 }
 
 fn start(connections: &Connections, near: Socket, peer: &SockAddr, target: &Target) {
@@ -171,27 +163,6 @@ fn start(connections: &Connections, near: Socket, peer: &SockAddr, target: &Targ
         let far = connect(&socket).map_err(|e| format!("{}: {e}", socket.display()))?;
         Ok((far, Line(device)))
     });
-}
-
-/// Connects to the helper's socket, without waiting for a helper that does not accept.
-fn connect(path: &Path) -> io::Result<Socket> {
-    let far = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    far.set_nonblocking(true)?;
-    far.connect(&SockAddr::unix(path)?).map_err(|e| {
-        let text = match e.kind() {
-            ErrorKind::NotFound => "there is no such socket: is `mpbond helper` running?",
-            ErrorKind::ConnectionRefused => {
-                "nobody listens there: `mpbond helper` has ended, or has another `listen`"
-            }
-            ErrorKind::WouldBlock => "the helper does not accept connections",
-            ErrorKind::PermissionDenied => {
-                "this user may not connect: run as the helper's user, or share the socket's folder"
-            }
-            _ => return e,
-        };
-        io::Error::new(e.kind(), text)
-    })?;
-    Ok(far)
 }
 
 #[cfg(test)]

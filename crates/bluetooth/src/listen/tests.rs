@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ fn served(devices: &[&str]) -> (tempfile::TempDir, [PathBuf; 2], PathBuf) {
         socket: helper.clone(),
         devices: devices.iter().map(|text| text.parse().unwrap()).collect(),
     };
-    thread::spawn(move || serve::<()>(&listeners, &target));
+    thread::spawn(move || serve::<()>(&listeners, &target, None));
     (folder, channels, helper)
 }
 

@@ -138,7 +138,7 @@ _mpbond_bluetooth() {
             return 0
             ;;
         mpbond_bluetooth__subcmd__bluetooth__subcmd__connect)
-            opts="-h -V --device --socket --link --api --channels --adapter --unencrypted --log --log-json --help --version"
+            opts="-h -V --device --socket --link --api --channels --pairing-channel --adapter --unencrypted --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -161,6 +161,10 @@ _mpbond_bluetooth() {
                     return 0
                     ;;
                 --channels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pairing-channel)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -250,7 +254,7 @@ _mpbond_bluetooth() {
             return 0
             ;;
         mpbond_bluetooth__subcmd__bluetooth__subcmd__listen)
-            opts="-h -V --socket --device --channels --adapter --unencrypted --log --log-json --help --version"
+            opts="-h -V --socket --device --channels --pairing-channel --adapter --unencrypted --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -265,6 +269,10 @@ _mpbond_bluetooth() {
                     return 0
                     ;;
                 --channels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pairing-channel)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
