@@ -24,7 +24,7 @@ pub(crate) struct RadioArgs {
     pub pairing_channel: u8,
     /// Adapter to use, such as hci1; otherwise any.
     #[arg(long, value_name = "NAME")]
-    adapter: Option<String>,
+    pub adapter: Option<String>,
     /// Accept links without encryption, and devices that are not paired. The daemons' TLS protects
     /// the bytes all the same; any device in range can then connect, and be refused by the daemon.
     #[arg(long)]

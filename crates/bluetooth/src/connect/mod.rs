@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
@@ -50,10 +50,10 @@ Examples:
 pub(crate) struct ConnectArgs {
     /// Address of the helper's device (`bluetoothctl devices`).
     #[arg(long, value_name = "ADDRESS")]
-    device: DeviceAddress,
+    pub device: DeviceAddress,
     /// Unix socket to listen at; it is made, for this user alone.
     #[arg(long, value_name = "PATH")]
-    socket: PathBuf,
+    pub socket: PathBuf,
     /// Name of this pipe in primary.toml; has an effect with `pipes = "best"` or `"app"` only.
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
@@ -66,17 +66,30 @@ pub(crate) struct ConnectArgs {
     )]
     api: PathBuf,
     #[command(flatten)]
-    radio: RadioArgs,
+    pub radio: RadioArgs,
 }
 
 impl ConnectArgs {
-    pub fn run(self) -> Result<ExitCode, Failure> {
-        let dialer = Dialer {
+    /// Connects to the device for a moment, on a channel that no pipe uses now, from the adapter
+    /// with this address. Returns the channel, or the reason why none can be had.
+    pub fn try_a_channel(&self, source: DeviceAddress) -> Result<u8, String> {
+        // Nobody gives up meanwhile.
+        let (near, _kept) = UnixStream::pair().map_err(|e| e.to_string())?;
+        let (_, lease) = self.dialer(source).connect(&near.into())?;
+        Ok(lease.channel)
+    }
+
+    fn dialer(&self, source: DeviceAddress) -> Dialer {
+        Dialer {
             device: self.device,
-            source: self.radio.start()?,
+            source,
             security: self.radio.security(),
             pool: Pool::new(self.radio.channels),
-        };
+        }
+    }
+
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let dialer = self.dialer(self.radio.start()?);
         let failed = |e: io::Error| Failure::run(format_args!("{}: {e}", self.socket.display()));
         let listener = socket_file::listen(&self.socket).map_err(failed)?;
         let pairing = socket_file::of_pairing(&self.socket)
@@ -165,6 +178,14 @@ impl Dialer {
     /// meanwhile. Errors are lines for the log.
     fn dial(&self, near: &Socket) -> Result<(Socket, Line), String> {
         let device = self.device;
+        self.connect(near)
+            .map(|(far, lease)| (far, Line { device, lease }))
+            .map_err(|line| format!("{device}: {line}"))
+    }
+
+    /// The same without the device's address in errors.
+    fn connect(&self, near: &Socket) -> Result<(Socket, Lease), String> {
+        let device = self.device;
         let deadline = Instant::now() + DIAL_LIMIT;
         first_free(&self.pool, |channel| {
             let far = rfcomm::socket(self.security)?;
@@ -177,8 +198,6 @@ impl Dialer {
             }
             Ok(far)
         })
-        .map(|(far, lease)| (far, Line { device, lease }))
-        .map_err(|line| format!("{device}: {line}"))
     }
 }
 

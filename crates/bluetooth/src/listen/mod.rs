@@ -48,12 +48,12 @@ Examples:
 pub(crate) struct ListenArgs {
     /// Unix socket of the helper, to connect to.
     #[arg(long, value_name = "PATH")]
-    socket: PathBuf,
+    pub socket: PathBuf,
     /// Address of a device that may connect; several may be given. Otherwise all paired ones.
     #[arg(long, value_name = "ADDRESS")]
-    device: Vec<DeviceAddress>,
+    pub device: Vec<DeviceAddress>,
     #[command(flatten)]
-    radio: RadioArgs,
+    pub radio: RadioArgs,
 }
 
 impl ListenArgs {

@@ -116,13 +116,17 @@ _mpbond_bluetooth() {
             return 0
             ;;
         mpbond_bluetooth__subcmd__bluetooth__subcmd__check)
-            opts="-h -V --channels --log --log-json --help --version"
+            opts="-h -V --channels --socket --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --channels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --socket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

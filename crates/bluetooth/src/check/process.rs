@@ -1,0 +1,124 @@
+//! The process that carries a pipe, found by its command line.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use clap::{Parser, Subcommand};
+
+use crate::connect::ConnectArgs;
+use crate::listen::ListenArgs;
+
+/// Octets of a command line that are read: those of a carrier have some hundred.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// A command line behind `bluetooth`.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    carrier: Carrier,
+}
+
+/// Arguments of a process that carries a pipe.
+#[derive(Debug, Subcommand)]
+pub(super) enum Carrier {
+    Connect(ConnectArgs),
+    Listen(ListenArgs),
+}
+
+impl Carrier {
+    fn socket(&self) -> &Path {
+        match self {
+            Self::Connect(args) => &args.socket,
+            Self::Listen(args) => &args.socket,
+        }
+    }
+}
+
+/// The carrier of the pipe with this socket, among the processes in a folder such as `/proc`.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(super) fn carrier_of(socket: &Path, processes: &Path) -> io::Result<Option<Carrier>> {
+    for entry in fs::read_dir(processes)? {
+        // A process may end meanwhile; other files in the folder have no command line.
+        let Ok(file) = entry.and_then(|entry| File::open(entry.path().join("cmdline"))) else {
+            continue;
+        };
+        let mut octets = Vec::new();
+        if file.take(MAX_BYTES).read_to_end(&mut octets).is_ok()
+            && let Some(carrier) = parse(&octets).filter(|carrier| carrier.socket() == socket)
+        {
+            return Ok(Some(carrier));
+        }
+    }
+    Ok(None)
+}
+
+/// The arguments in a command line, each of which ends with a zero octet.
+fn parse(octets: &[u8]) -> Option<Carrier> {
+    let octets = octets.strip_suffix(&[0])?;
+    let all = octets.split(|octet| *octet == 0).map(OsStr::from_bytes);
+    let rest = all.skip_while(|argument| *argument != "bluetooth").skip(1);
+    Some(CommandLine::try_parse_from(rest).ok()?.carrier)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_carrier_is_the_process_with_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |process: &str, line: &str| {
+            let process = folder.path().join(process);
+            fs::create_dir(&process).unwrap();
+            fs::write(process.join("cmdline"), line.replace(' ', "\0") + "\0").unwrap();
+        };
+        let connect = "bluetooth connect --device 00:1A:7D:DA:71:13 --socket";
+        put("1", "/sbin/init");
+        put("20", &format!("vi {connect} /run/phone.sock --backup"));
+        put(
+            "30",
+            &format!("/usr/bin/mpbond-bluetooth {connect} /run/other.sock"),
+        );
+        put("net", "mpbond bluetooth check");
+        fs::write(folder.path().join("version"), "Linux").unwrap();
+        let of = |path: &str| carrier_of(Path::new(path), folder.path()).unwrap();
+        assert!(of("/run/phone.sock").is_none());
+        put(
+            "40",
+            &format!("mpbond --log debug {connect} /run/phone.sock --adapter hci1"),
+        );
+        put(
+            "41",
+            "mpbond bluetooth listen --socket /run/pipe.sock --channels 3-4",
+        );
+        let Some(Carrier::Connect(args)) = of("/run/phone.sock") else {
+            panic!("not found");
+        };
+        assert_eq!(args.device.to_string(), "00:1A:7D:DA:71:13");
+        assert_eq!(args.radio.adapter.as_deref(), Some("hci1"));
+        let Some(Carrier::Listen(args)) = of("/run/pipe.sock") else {
+            panic!("not found");
+        };
+        assert_eq!(args.radio.channels.to_string(), "3-4");
+        assert!(carrier_of(Path::new("/"), &folder.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn octets_that_are_no_command_line_are_no_carrier() {
+        for octets in [
+            &b""[..],
+            b"\0",
+            b"bluetooth",
+            b"bluetooth\0",
+            b"\xff\0bluetooth\0\xff\0",
+        ] {
+            assert!(parse(octets).is_none(), "{octets:?}");
+        }
+    }
+}
