@@ -107,17 +107,24 @@ complete -F _mpbond_or_other -o bashdefault -o default mpbond
     )
 }
 
+fn own_folder() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    own.parent().map(PathBuf::from)
+}
+
+/// The program of a subcommand, in the order in which it is looked for: beside this program, then
+/// in PATH.
+pub(crate) fn programs(subcommand: &str) -> impl Iterator<Item = PathBuf> {
+    let name = program_of(subcommand);
+    let beside = own_folder().map(|folder| folder.join(name));
+    beside.into_iter().chain([PathBuf::from(name)])
+}
+
 /// Replaces this process by the subcommand's program with the same arguments: the one beside this
 /// program, else the one in PATH. Returns only on failure.
 pub(crate) fn run(subcommand: &str) -> Result<Infallible, Failure> {
     let args: Vec<OsString> = std::env::args_os().collect();
-    let folder = std::env::current_exe()
-        .ok()
-        .and_then(|own| own.parent().map(PathBuf::from));
-    let name = program_of(subcommand);
-    let beside = folder.as_ref().map(|folder| folder.join(name));
-    let programs = beside.into_iter().chain([PathBuf::from(name)]);
-    for program in programs {
+    for program in programs(subcommand) {
         let mut command = Command::new(&program);
         // Its usage lines and errors begin as people typed it.
         if let [called, rest @ ..] = &args[..] {
@@ -131,7 +138,8 @@ pub(crate) fn run(subcommand: &str) -> Result<Infallible, Failure> {
             )));
         }
     }
-    let folder = folder.map_or_else(String::new, |f| format!("in {} nor ", f.display()));
+    let name = program_of(subcommand);
+    let folder = own_folder().map_or_else(String::new, |f| format!("in {} nor ", f.display()));
     Err(Failure::input(format_args!(
         "`mpbond {subcommand}` is part of {name}, which is neither {folder}in PATH: build it with \
          `make release` and install it with `make install`"

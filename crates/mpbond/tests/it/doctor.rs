@@ -1,5 +1,6 @@
 //! `mpbond doctor` on one machine: its clock, and the roles that are checked.
 
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -52,6 +53,85 @@ fn without_a_role_all_that_have_a_configuration_are_checked() {
     );
     assert!(one.stdout.contains("open files"), "{one:?}");
     assert!(!one.stdout.contains("calls itself"), "{one:?}");
+}
+
+/// A script in place of the program that knows Bluetooth, beside `mpbond`.
+#[test]
+fn the_bluetooth_of_pipes_at_unix_sockets_is_checked_at_both_ends() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let program = at("mpbond");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_mpbond"), &program).unwrap();
+    // Written by another process: one that is open for writing cannot be executed, and a process
+    // that forks in another thread has what is open here.
+    let script = |text: &str| {
+        let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$2\" && chmod 755 \"$2\"";
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", write, "sh", text])
+            .arg(at("mpbond-bluetooth"));
+        assert!(command.status().unwrap().success());
+    };
+    let (socket, id) = (
+        at("phone.sock"),
+        "EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC",
+    );
+    let unix = format!("unix:{}", socket.display());
+    let proxy = free_address();
+    let primary = format!(
+        "[proxy]\naddress = \"{proxy}\"\nid = \"{id}\"\n[[helper]]\nname = \"phone\"\n\
+         address = \"{unix}\"\nid = \"{id}\"\n"
+    );
+    std::fs::write(at("primary.toml"), primary).unwrap();
+    let helper = format!(
+        "listen = [\"{}\", \"{unix}\"]\nproxies = \"{proxy}\"\n",
+        free_address()
+    );
+    std::fs::write(at("helper.toml"), helper).unwrap();
+    let of = |role: &str, check: &str| {
+        let said = doctor(&program, folder.path(), &[role]).stdout;
+        let lines = said.lines().skip_while(|line| !line.contains(check));
+        lines
+            .take(5)
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
+
+    script(
+        "[ \"$1 $2 $3 $4\" = 'bluetooth check --json --socket' ] || exit 9\n\
+         echo '[{\"verdict\": \"fail\", \"detail\": \"'$5' is not paired\", \"advice\": \"pair it\"}]'",
+    );
+    let absent = of("primary", "helper phone");
+    let line = format!("FAIL helper phone {unix}: there is no such socket");
+    assert_eq!(absent.first(), Some(&line), "{absent:?}");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let found = of("primary", "helper phone");
+    let not_paired = format!("FAIL helper phone {} is not paired", socket.display());
+    assert_eq!(
+        found[0],
+        format!("ok helper phone {unix} takes connections")
+    );
+    assert_eq!(
+        &found[1..3],
+        [not_paired.as_str(), "-> pair it"],
+        "{found:?}"
+    );
+    let check = format!("pipe {unix}");
+    let found = of("helper", &check);
+    assert_eq!(
+        found[0],
+        format!("FAIL {check} {} is not paired", socket.display())
+    );
+
+    // One that fails otherwise, and none.
+    script("echo 'mpbond: this kernel has no Bluetooth' >&2; exit 1");
+    let found = of("helper", &check);
+    let reason = "`mpbond bluetooth check`: mpbond: this kernel has no Bluetooth";
+    assert_eq!(
+        found[0],
+        format!("skip {check} Bluetooth: not checked: {reason}")
+    );
+    drop(listener);
 }
 
 #[test]

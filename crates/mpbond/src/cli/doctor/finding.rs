@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use mpbond::config::{Role, config_file};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::super::hints;
 
 /// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
     Ok,
@@ -105,7 +105,13 @@ impl Findings {
         self.add(check, Verdict::Fail, detail.into(), Some(advice.into()));
     }
 
-    fn add(&mut self, check: &str, verdict: Verdict, detail: String, advice: Option<String>) {
+    pub(super) fn add(
+        &mut self,
+        check: &str,
+        verdict: Verdict,
+        detail: String,
+        advice: Option<String>,
+    ) {
         self.all.push(Finding {
             role: self.role,
             check: check.to_owned(),

@@ -14,6 +14,7 @@ mod ports;
 mod reach;
 mod resolvers;
 mod sandbox;
+mod unix_pipes;
 mod unreachable;
 
 use std::net::SocketAddr;
@@ -50,7 +51,8 @@ const LOOK_UP_WITHIN: Duration = Duration::from_secs(5);
 /// It reads the configuration of each role and checks the daemon's prerequisites: interfaces are up
 /// and have routes; the proxy and the helpers answer, have the expected ids and trust this device;
 /// packets of full size pass in each direction of paths and pipes; each name server answers, by the
-/// way by which it is asked; addresses are free; clock and kernel are fit. It changes nothing,
+/// way by which it is asked; addresses are free; clock and kernel are fit; the adapter, the paired
+/// device and the channel of a pipe over Bluetooth are there. It changes nothing,
 /// except with --clean, and can run beside the daemon. What could not be checked is shown as
 /// "skip", with the reason.
 #[derive(Debug, Args)]
@@ -339,6 +341,9 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
     }
     frames::of_helper(findings, status.as_ref());
     ports::listen(findings, "listen", config.listen, status.as_ref());
+    for path in &config.listen_unix {
+        unix_pipes::of_helper(findings, path, running);
+    }
     if let Some(address) = config.metrics {
         ports::listen(findings, "metrics", address, status.as_ref());
         machine::only_local(findings, "metrics", address);

@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::super::hints::sudo;
 use super::finding::Findings;
 use super::link_advice::{correct_mtu, correct_mtu_of_helper, no_route};
+use super::unix_pipes;
 use super::unreachable::{own_address, reason};
 use mpbond_units::human;
 
@@ -148,10 +149,10 @@ pub(super) async fn helper(
     let check = format!("helper {}", helper.name);
     let address = match &helper.address {
         HelperAddress::At(PipeAddress::Tcp(address)) => *address,
-        HelperAddress::At(address) => {
-            let why = "only pipes over TCP are checked; `mpbond status` shows whether it is up, \
-                       `mpbond bluetooth check` whether this device has Bluetooth for it";
-            findings.skip(&check, &address.to_string(), why);
+        HelperAddress::At(PipeAddress::Unix(path)) => {
+            unix_pipes::of_primary(findings, &check, path);
+            let why = "only pipes over TCP are checked; `mpbond status` shows whether it is up";
+            findings.skip(&check, "the helper's answer", why);
             return Reached::Nothing;
         }
         HelperAddress::Discover => match find(&identity.id(), &helper.id).await {
