@@ -187,28 +187,54 @@ mod tests {
 
     #[test]
     fn the_channel_is_open_only_while_a_device_waits() {
-        let served = served(&[]);
-        assert!(UnixStream::connect(&served.channel).is_err());
-        // Other sockets in the folder are none of a pairing.
-        let _other = UnixListener::bind(served.socket.with_file_name("other")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("pipe.sock.pair");
+        let open = || {
+            let (listener, _) = UnixStream::pair()?;
+            listener.set_nonblocking(true)?;
+            Ok(listener.into())
+        };
+        let mut pairings = Pairings::watch(socket.clone(), open).unwrap();
+        let mut is_open = || {
+            if pairings.has_changed() {
+                pairings.follow();
+            }
+            pairings.descriptors().count() == 2
+        };
+        assert!(!is_open());
+        // Neither the pipe's socket nor a file of this name is a device that waits.
+        let _pipe = UnixListener::bind(folder.path().join("pipe.sock")).unwrap();
+        fs::write(&socket, "").unwrap();
+        assert!(!is_open());
+        fs::remove_file(&socket).unwrap();
         for _ in 0..3 {
-            let waits = UnixListener::bind(&served.socket).unwrap();
-            served.until_open(true);
-            let (mut far, _) = waits.accept().unwrap();
-            assert_eq!(
-                far.read(&mut [0; 1]).unwrap(),
-                0,
-                "the look for the channel"
-            );
-            let mut near = UnixStream::connect(&served.channel).unwrap();
-            near.write_all(b"hello").unwrap();
-            let (mut far, _) = waits.accept().unwrap();
-            let mut got = [0; 5];
-            far.read_exact(&mut got).unwrap();
-            assert_eq!(&got, b"hello");
-            fs::remove_file(&served.socket).unwrap();
-            served.until_open(false);
+            let unseen = socket.with_file_name(".1");
+            let _waits = UnixListener::bind(&unseen).unwrap();
+            assert!(!is_open());
+            fs::rename(unseen, &socket).unwrap();
+            assert!(is_open());
+            fs::remove_file(&socket).unwrap();
+            assert!(!is_open());
         }
+    }
+
+    #[test]
+    fn a_device_that_calls_reaches_the_one_that_waits() {
+        let served = served(&[]);
+        let waits = UnixListener::bind(&served.socket).unwrap();
+        served.until_open(true);
+        let (mut far, _) = waits.accept().unwrap();
+        assert_eq!(
+            far.read(&mut [0; 1]).unwrap(),
+            0,
+            "the look for the channel"
+        );
+        let mut near = UnixStream::connect(&served.channel).unwrap();
+        near.write_all(b"hello").unwrap();
+        let (mut far, _) = waits.accept().unwrap();
+        let mut got = [0; 5];
+        far.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"hello");
     }
 
     #[test]
