@@ -11,42 +11,28 @@
 //! followed by the rate.
 
 mod load;
+mod repetition;
+mod report;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use mpbond_statistics::Sample;
 use mpbond_units::BitRate;
 use serde::Deserialize;
 
 use super::core_power;
 use super::outcome::Outcome;
 use crate::error::Result;
-use crate::machine_use::{Counters, Pair, Soaker, Use, are_enough, are_undisturbed, further};
+use crate::machine_use::{Soaker, further};
 use crate::repetitions::order;
-use crate::report::SheetTable;
-use load::{Arrived, Place, Running, Scheme};
+use load::{Place, Scheme};
+use repetition::{Load, Repetition, run};
 
-/// Time for which a load runs before and after it is measured; half of a shorter measurement.
-const WARM: Duration = Duration::from_secs(1);
 /// A short run: one repetition of this duration.
 const QUICK: Duration = Duration::from_millis(500);
 /// Name of the run without a load.
 const NONE: &str = "none";
 /// Rates of transfers.
 const RATES_BPS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
-/// Columns of the table of loads.
-const HEADER: [&str; 10] = [
-    "load",
-    "undisturbed",
-    "use",
-    "95 %",
-    "all",
-    "steal",
-    "others",
-    "Mbit/s",
-    "lost, %",
-    "s/GB",
-];
 /// Seed of the orders of loads.
 const SEED: u64 = 1;
 
@@ -93,42 +79,11 @@ impl Power {
     }
 }
 
-/// A scheme at one rate.
-struct Load<'a> {
-    name: String,
-    scheme: &'a Scheme,
-    rate: Option<BitRate>,
-}
-
 /// A comparison at one rate, with the positions of its loads.
 struct Compared {
     name: String,
     of: usize,
     with: usize,
-}
-
-/// Result of one run.
-#[derive(Debug, Clone, Copy)]
-struct Ran {
-    used: Use,
-    arrived: Option<Arrived>,
-}
-
-/// One run of each load in a repetition, and the run without a load.
-struct Repetition {
-    idle: Use,
-    /// In the order of the loads.
-    runs: Vec<Ran>,
-}
-
-impl Repetition {
-    /// Whether these loads can be compared, with each other and with the idle machine.
-    fn is_undisturbed(&self, loads: &[usize]) -> bool {
-        let used = |load: &usize| Some(self.runs.get(*load)?.used);
-        let idle = std::iter::once(Some(self.idle));
-        let used: Option<Vec<Use>> = loads.iter().map(used).chain(idle).collect();
-        used.is_some_and(|used| are_undisturbed(&used))
-    }
 }
 
 impl Cpu {
@@ -304,121 +259,6 @@ impl Cpu {
             |of: &[usize]| all.iter().filter(|r| r.is_undisturbed(of)).count() >= count;
         loads.chain(compared).all(|of| undisturbed(&of))
     }
-
-    fn report(&self, all: &[Repetition], planned: usize, outcome: &mut Outcome) {
-        let mut table = SheetTable {
-            title: "Use of the whole machine, % of one processor".to_owned(),
-            note:
-                "use: without that of the idle machine, steal, and other processes, with the 95 % \
-                   interval of the mean; all: everything but idle time; Mbit/s: of data that \
-                   arrived; s/GB: processor time for 10^9 bytes"
-                    .to_owned(),
-            header: HEADER.map(str::to_owned).to_vec(),
-            words: vec![0, 1, 3],
-            ..SheetTable::default()
-        };
-        let idle = (all.iter()).map(|r| Ran {
-            used: r.idle,
-            arrived: None,
-        });
-        let idle: Vec<Ran> = idle.collect();
-        let quiet = idle.iter().filter(|ran| are_undisturbed(&[ran.used]));
-        let quiet: Vec<f64> = quiet.map(|ran| ran.used.own()).collect();
-        let head = vec![NONE.to_owned(), format!("{} of {}", quiet.len(), all.len())];
-        let unloaded = enough(quiet, planned);
-        let key = format!("{NONE}: cpu_share");
-        let mean = unloaded.as_ref().and_then(Sample::mean);
-        outcome.figures.insert(key, mean);
-        table.rows.push(row(head, None, &idle, None));
-        for (n, load) in self.loads().iter().enumerate() {
-            let runs = all.iter().filter_map(|r| Some((*r.runs.get(n)?, r.idle)));
-            let runs: Vec<(Ran, Use)> = runs.collect();
-            let quiet = runs
-                .iter()
-                .filter(|(ran, idle)| are_undisturbed(&[ran.used, *idle]));
-            let quiet: Vec<(Ran, Use)> = quiet.copied().collect();
-            let head = format!("{} of {}", quiet.len(), all.len());
-            let used = quiet.iter().map(|(ran, idle)| ran.used.own() - idle.own());
-            let used = enough(used.collect(), planned);
-            let mean = used.as_ref().and_then(Sample::mean);
-            // Of the runs whose use is in the mean.
-            let per_gb = per_gb(mean, rate_of(quiet.iter().map(|(ran, _)| ran)));
-            let runs: Vec<Ran> = runs.into_iter().map(|(ran, _)| ran).collect();
-            let head = vec![load.name.clone(), head];
-            table.rows.push(row(head, used.as_ref(), &runs, per_gb));
-            let mut put = |figure: &str, value| {
-                let key = format!("{}: {figure}", load.name);
-                outcome.figures.insert(key, value);
-            };
-            put("cpu_share", mean);
-            if load.scheme.has_rate() {
-                put("per_GB_s", per_gb);
-                // Other programs may delay a transfer, but its figure is right beside them.
-                put("arrived_mbps", rate_of(&runs).map(|rate| rate * 8.0 / 1e6));
-            }
-        }
-        outcome.tables.push(table);
-        if !self.compares.is_empty() {
-            let table = self.savings(all, planned, outcome);
-            outcome.tables.push(table);
-        }
-    }
-
-    fn savings(&self, all: &[Repetition], planned: usize, outcome: &mut Outcome) -> SheetTable {
-        let milliwatts = self.power.as_ref().and_then(|p| p.milliwatts().ok());
-        let of_power = match &self.power {
-            Some(p) => format!("; mW: of a core of {} at {} MHz", p.profile, p.mhz),
-            None => String::new(),
-        };
-        let mut table = SheetTable {
-            title: "Savings, by pairs of runs of one repetition".to_owned(),
-            note: format!("saving: 1 - use of the first / use of the second{of_power}"),
-            header: [
-                "comparison",
-                "undisturbed pairs",
-                "saving, %",
-                "95 %",
-                "saved, mW",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            words: vec![0, 1, 3],
-            ..SheetTable::default()
-        };
-        for compare in &self.compared() {
-            let pairs = all.iter().filter_map(|r| {
-                let pair = Pair {
-                    of: r.runs.get(compare.of)?.used,
-                    with: r.runs.get(compare.with)?.used,
-                };
-                let compares = are_undisturbed(&[pair.of, pair.with, r.idle]);
-                compares.then(|| (pair, r.idle.own()))
-            });
-            let quiet: Vec<(Pair, f64)> = pairs.collect();
-            // Without those pairs that have none, the mean would not be that of the others.
-            let savings: Option<Vec<f64>> = quiet
-                .iter()
-                .map(|(pair, idle)| pair.saving(*idle))
-                .collect();
-            let savings = savings.and_then(|values| enough(values, planned));
-            let saved = enough(quiet.iter().map(|(p, _)| p.saved()).collect(), planned);
-            let share = savings.as_ref().and_then(Sample::mean);
-            let saved = saved.as_ref().and_then(Sample::mean);
-            let milliwatts = saved.zip(milliwatts).map(|(saved, mw)| saved * mw);
-            table.rows.push(vec![
-                compare.name.clone(),
-                format!("{} of {}", quiet.len(), all.len()),
-                cell(share.map(|s| s * 100.0)),
-                interval(savings.as_ref()),
-                cell(milliwatts),
-            ]);
-            let figures = &mut outcome.figures;
-            figures.insert(format!("{}: saving_share", compare.name), share);
-            figures.insert(format!("{}: saved_share", compare.name), saved);
-            figures.insert(format!("{}: saved_mW", compare.name), milliwatts);
-        }
-        table
-    }
 }
 
 /// The first value that is there twice.
@@ -431,84 +271,6 @@ fn repeated<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Option<T> {
         seen.push(value);
     }
     None
-}
-
-/// One run of a load, or of none.
-fn run(
-    soaker: &Soaker,
-    load: Option<&Load<'_>>,
-    length: Duration,
-    place: &Place,
-) -> Result<Ran, String> {
-    let warm = WARM.min(length / 2);
-    let running = load.map(|l| l.scheme.start(l.rate, warm + length + warm, place));
-    let running = running.transpose()?;
-    std::thread::sleep(warm);
-    let start = Instant::now();
-    let from = Counters::read(soaker, start);
-    std::thread::sleep(length);
-    let to = Counters::read(soaker, start);
-    let arrived = running.map(Running::finish).transpose()?.flatten();
-    let used = Use::between(soaker.processors(), &from, &to);
-    let used = used.ok_or_else(|| "no time has passed".to_owned())?;
-    Ok(Ran { used, arrived })
-}
-
-/// Mean rate at which data arrived, in bytes per second.
-fn rate_of<'a>(runs: impl IntoIterator<Item = &'a Ran>) -> Option<f64> {
-    let rates = runs.into_iter().filter_map(|ran| ran.arrived);
-    rates.map(|a| a.bytes_per_s()).collect::<Sample>().mean()
-}
-
-/// Processor time for 10^9 bytes, in seconds.
-fn per_gb(used: Option<f64>, bytes_per_s: Option<f64>) -> Option<f64> {
-    let rate = bytes_per_s.filter(|rate| *rate > 0.0)?;
-    Some(used? / (rate / 1e9))
-}
-
-/// The sample, if there are enough values for the planned repetitions.
-fn enough(values: Vec<f64>, planned: usize) -> Option<Sample> {
-    are_enough(values.len(), planned).then(|| Sample::new(values))
-}
-
-/// Cells of a load: `used` and `per_gb` of its undisturbed runs, the others of all.
-fn row(
-    mut cells: Vec<String>,
-    used: Option<&Sample>,
-    runs: &[Ran],
-    per_gb: Option<f64>,
-) -> Vec<String> {
-    let mean = |of: fn(&Use) -> f64| {
-        let sample: Sample = runs.iter().map(|ran| of(&ran.used)).collect();
-        cell(sample.mean().map(|share| share * 100.0))
-    };
-    let own = used.and_then(Sample::mean);
-    let rate = rate_of(runs);
-    let lost = runs.iter().filter_map(|ran| ran.arrived);
-    let lost = lost.map(|a| a.lost_share() * 100.0).collect::<Sample>();
-    cells.extend([
-        cell(own.map(|share| share * 100.0)),
-        interval(used),
-        mean(|u| u.all),
-        mean(|u| u.steal),
-        mean(|u| u.others),
-        cell(rate.map(|rate| rate * 8.0 / 1e6)),
-        cell(lost.mean()),
-        cell(per_gb),
-    ]);
-    cells
-}
-
-fn cell(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"))
-}
-
-/// The 95 % interval of the mean, in percent.
-fn interval(sample: Option<&Sample>) -> String {
-    match sample.and_then(Sample::mean_interval) {
-        Some((low, high)) => format!("{:.2} to {:.2}", low * 100.0, high * 100.0),
-        None => "-".to_owned(),
-    }
 }
 
 #[cfg(test)]

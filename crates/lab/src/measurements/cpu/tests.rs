@@ -1,6 +1,9 @@
 //! Files of measurements, and their figures.
 
+use super::load::Arrived;
+use super::repetition::Ran;
 use super::*;
+use crate::machine_use::Use;
 
 fn cpu(text: &str) -> Cpu {
     toml::from_str(text).unwrap()
