@@ -10,15 +10,13 @@ use mpbond_lab::RunOptions;
 use mpbond_units::duration_text;
 #[cfg(feature = "analysers")]
 use {
-    mpbond_command::print, mpbond_lab::measurements::Measurement, mpbond_lab::report,
+    mpbond_command::print,
+    mpbond_lab::measurements::{Measurement, Options},
+    mpbond_lab::report,
     std::path::Path,
 };
 
 use super::failure::failed;
-
-/// Time limit below which measurements are shortened.
-#[cfg(feature = "analysers")]
-const QUICK: Duration = Duration::from_secs(60);
 
 /// Run an experiment file and print its table.
 ///
@@ -103,14 +101,15 @@ impl RunArgs {
     }
 
     #[cfg(feature = "analysers")]
-    fn measure(&self, measurement: &Measurement) -> Result<ExitCode, Failure> {
-        let quick = self.at_most.is_some_and(|t| t < QUICK) || self.repetitions == Some(1);
-        let kept = self.resume.as_deref().and_then(|f| measurement.kept(f));
-        let sheet = match kept {
-            Some(kept) => kept,
-            None => measurement.measure(quick).map_err(failed)?,
+    fn measure(self, measurement: &Measurement) -> Result<ExitCode, Failure> {
+        let options = Options {
+            at_most: self.at_most,
+            repetitions: self.repetitions,
+            further: self.further,
+            resume: self.resume,
         };
-        for file in [&self.json, &self.resume].into_iter().flatten() {
+        let sheet = measurement.run(&options).map_err(failed)?;
+        if let Some(file) = &self.json {
             let text = serde_json::to_string_pretty(&sheet).map_err(Failure::run)?;
             write(file, &(text + "\n"))?;
         }

@@ -116,6 +116,51 @@ fn a_row_goes_on_where_it_was() {
     assert_eq!(dates[0], dates[1]);
 }
 
+/// An interruption loses the repetition that runs; another call goes on after those before it.
+#[test]
+fn processor_time_goes_on_where_it_was_interrupted() {
+    let out = tempfile::tempdir().unwrap();
+    let row = "measure = \"cpu\"\nname = \"m\"\ntitle = \"t\"\nseconds = 1\nrepetitions = 1000\n\
+               [[scheme]]\nname = \"little\"\nduty = 0.01\n";
+    std::fs::write(out.path().join("m.toml"), row).unwrap();
+    let lines = || {
+        let text = std::fs::read_to_string(out.path().join("m.jsonl"));
+        text.unwrap_or_default().lines().count()
+    };
+    let run = ["lab", "run", "m.toml", "--resume", "m.jsonl", "-q"];
+    let mut command = LAB.command(run);
+    let mut child = command.current_dir(out.path()).spawn().unwrap();
+    let start = std::time::Instant::now();
+    while lines() == 0 {
+        assert_eq!(
+            child.try_wait().unwrap(),
+            None,
+            "it ended before a repetition"
+        );
+        assert!(start.elapsed() < std::time::Duration::from_secs(120));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    // SIGINT is ignored where the tests run in the background of a shell.
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert!(!child.wait().unwrap().success());
+    let kept = lines();
+
+    let more = (kept + 1).to_string();
+    let further = ["--repetitions", &more, "--further", "0", "--json", "m.json"];
+    let again = mpbond(out.path(), &[&run[..], &further].concat());
+    let errors = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(again.status.code(), Some(0), "{errors}");
+    assert_eq!(lines(), kept + 1);
+    let text = std::fs::read_to_string(out.path().join("m.json")).unwrap();
+    let record: Value = serde_json::from_str(&text).unwrap();
+    let undisturbed = record["tables"][0]["rows"][1][1].as_str().unwrap();
+    assert!(
+        undisturbed.ends_with(&format!(" of {more}")),
+        "{undisturbed}"
+    );
+}
+
 #[test]
 fn errors_in_files_and_hops_are_one_line() {
     let out = tempfile::tempdir().unwrap();

@@ -11,6 +11,7 @@ mod handover;
 mod kernel;
 mod merge;
 mod meter;
+mod options;
 mod outcome;
 mod parts;
 mod probe;
@@ -21,8 +22,9 @@ mod wire;
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Doing, Error, Result};
 use crate::report::{Beside, Check, Sheet};
+pub use options::Options;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -206,18 +208,38 @@ impl Measurement {
     }
 
     /// The record in `file`, if it is one of exactly this experiment and all checks were judged.
-    pub fn kept(&self, file: &Path) -> Option<Sheet> {
+    fn kept(&self, file: &Path) -> Option<Sheet> {
         let text = std::fs::read_to_string(file).ok()?;
         let sheet = Sheet::parse(&file.display().to_string(), &text).ok()??;
         let judged = sheet.checks.iter().all(|c| c.holds.is_some());
         (sheet.file == self.text && judged).then_some(sheet)
     }
 
-    /// Measures; `quick` makes a short run, which only shows that the measurement works.
-    pub fn measure(&self, quick: bool) -> Result<Sheet> {
+    /// Measures what is not kept in the file of results yet.
+    ///
+    /// # Errors
+    /// When the measurement fails, or the file of results is wrong or cannot be written.
+    pub fn run(&self, options: &Options) -> Result<Sheet> {
+        let file = options.resume.as_deref();
+        // It keeps each repetition.
+        let Some(file) = file.filter(|_| !matches!(self.kind, Kind::Cpu(_))) else {
+            return self.measure(options);
+        };
+        if let Some(kept) = self.kept(file) {
+            return Ok(kept);
+        }
+        let sheet = self.measure(options)?;
+        let text = serde_json::to_string_pretty(&sheet).map_err(Error::run)?;
+        std::fs::write(file, text + "\n").at("write", file)?;
+        Ok(sheet)
+    }
+
+    fn measure(&self, options: &Options) -> Result<Sheet> {
+        let is_cpu = matches!(self.kind, Kind::Cpu(_));
+        let quick = options.is_quick() || (options.repetitions == Some(1) && !is_cpu);
         let outcome = match &self.kind {
             Kind::Airtime(airtime) => airtime.measure()?,
-            Kind::Cpu(cpu) => cpu.measure(quick)?,
+            Kind::Cpu(cpu) => cpu.measure(&self.head.name, options)?,
             Kind::Causes(causes) => causes.measure(quick)?,
             Kind::CpuShare(shares) => shares.measure()?,
             Kind::Handover(handover) => handover.measure(quick)?,
@@ -238,6 +260,7 @@ impl Measurement {
             .checks
             .iter()
             .map(|c| judged(c, value(&c.of)))
+            .chain(outcome.checks)
             .collect();
         sheet.paper = (self.head.papers.iter())
             .map(|p| Beside {
@@ -397,7 +420,7 @@ mod tests {
             let Some(row) = row.filter(|row| matches!(row.kind, Kind::Watch(_))) else {
                 continue;
             };
-            let sheet = row.measure(false).unwrap();
+            let sheet = row.measure(&Options::default()).unwrap();
             if std::env::var_os("MPBOND_TEST_SHOW").is_some() {
                 println!("{} {:#?} {:#?}", row.head.name, sheet.paper, sheet.tables);
             }
@@ -416,7 +439,7 @@ mod tests {
     fn shipped_shares_of_processors_hold() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let row = Measurement::load(&root.join("trimming/fig01.toml"));
-        let sheet = row.unwrap().unwrap().measure(false).unwrap();
+        let sheet = row.unwrap().unwrap().measure(&Options::default()).unwrap();
         println!("{:#?}", sheet.tables);
         let failed: Vec<_> = (sheet.checks.iter())
             .filter(|c| c.holds != Some(true))
@@ -429,7 +452,7 @@ mod tests {
     fn shipped_rows_of_airtime_hold() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let row = Measurement::load(&root.join("trimming/offload-fig06.toml"));
-        let sheet = row.unwrap().unwrap().measure(false).unwrap();
+        let sheet = row.unwrap().unwrap().measure(&Options::default()).unwrap();
         println!("{:#?} {:#?}", sheet.tables, sheet.paper);
         let failed: Vec<_> = (sheet.checks.iter())
             .filter(|c| c.holds != Some(true))
@@ -444,13 +467,18 @@ mod tests {
                     loss = 0.1\njitter_us = 4.0\nskews_ppm = [15.0]\n[[check]]\n\
                     of = \"exactly_once_share\"\nat_least = 0.99\n";
         let row = load(text).unwrap().unwrap();
-        let sheet = row.measure(false).unwrap();
+        let sheet = row.measure(&Options::default()).unwrap();
         assert_eq!(sheet.checks[0].holds, Some(true), "{:?}", sheet.checks);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kept");
         assert!(row.kept(&file).is_none());
         std::fs::write(&file, serde_json::to_string(&sheet).unwrap()).unwrap();
-        assert_eq!(row.kept(&file), Some(sheet));
+        assert_eq!(row.kept(&file), Some(sheet.clone()));
+        let options = Options {
+            resume: Some(file.clone()),
+            ..Options::default()
+        };
+        assert_eq!(row.run(&options).unwrap(), sheet);
         let other = load(&text.replace("0.99", "0.98")).unwrap().unwrap();
         assert!(other.kept(&file).is_none());
     }

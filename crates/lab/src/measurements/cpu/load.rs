@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use mpbond_units::{BitRate, duration_text};
 use nix::time::{ClockId, clock_gettime};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bulk::{Copies, Datagrams, Files, ReceiveOptions, RelayOptions, SendOptions, Transport};
 use crate::cable::{self, Cable};
@@ -306,7 +306,7 @@ struct Ends {
 }
 
 /// Rate at which data arrived, and the share of it that was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
 pub(super) struct Arrived {
     bytes: u64,
     seconds: f64,

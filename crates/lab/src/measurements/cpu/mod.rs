@@ -5,11 +5,12 @@
 //! which gives the use of the idle machine. Two loads are compared within a repetition. Runs whose
 //! use by other processes and stolen time differ by more than 2 % of a processor, or exceed 25 %,
 //! are disturbed: they enter no figure of processor time, and further repetitions
-//! follow (ADR 0055).
+//! follow (ADR 0055). So do they after a load that failed; the report has the reason.
 //!
 //! Transfers run at each rate of the file; comparisons of them do, too. Their names are then
 //! followed by the rate.
 
+mod kept;
 mod load;
 mod repetition;
 mod report;
@@ -20,12 +21,14 @@ use mpbond_units::BitRate;
 use serde::Deserialize;
 
 use super::core_power;
+use super::options::Options;
 use super::outcome::Outcome;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::machine_use::{Soaker, further};
 use crate::repetitions::order;
+use kept::{Kept, Subject};
 use load::{Place, Scheme};
-use repetition::{Load, Repetition, run};
+use repetition::{Load, Ran, Repetition, Run, run};
 
 /// A short run: one repetition of this duration.
 const QUICK: Duration = Duration::from_millis(500);
@@ -77,6 +80,15 @@ impl Power {
     fn milliwatts(&self) -> Result<f64, String> {
         core_power::full_mw(&self.profile, self.mhz)
     }
+}
+
+/// Extent of a measurement.
+struct Plan {
+    /// Length of a run.
+    length: Duration,
+    repetitions: u32,
+    /// Repetitions after these, where some were disturbed, at most.
+    further: u32,
 }
 
 /// A comparison at one rate, with the positions of its loads.
@@ -210,54 +222,98 @@ impl Cpu {
         idle.chain(of_loads).chain(of_compares).collect()
     }
 
-    pub(super) fn measure(&self, quick: bool) -> Result<Outcome> {
+    fn plan(&self, options: &Options) -> Plan {
+        let (length, file) = match options.is_quick() {
+            true => (QUICK, 1),
+            false => (Duration::from_secs(self.seconds.into()), self.repetitions),
+        };
+        let repetitions = options.repetitions.unwrap_or(file);
+        Plan {
+            length,
+            repetitions,
+            further: options.further.unwrap_or(further(repetitions)),
+        }
+    }
+
+    /// Completes the repetitions that are kept for the experiment of this name, and reports all.
+    ///
+    /// # Errors
+    /// When the file that keeps them is wrong or cannot be written.
+    pub(super) fn measure(&self, experiment: &str, options: &Options) -> Result<Outcome> {
+        let plan = self.plan(options);
+        let names = self.loads().into_iter().map(|load| load.name).collect();
+        let subject = Subject::new(experiment, plan.length, names);
+        let mut kept = Kept::open(subject, options.resume.as_deref())?;
         let mut outcome = Outcome::default();
-        match self.repeat(quick) {
-            Ok((all, planned)) => self.report(&all, planned, &mut outcome),
-            Err(why) => outcome.notes.push(format!("not measured: {why}")),
+        // Nothing is started where all have run before.
+        if self.next(&plan, kept.all()).is_some() {
+            match self.start() {
+                Ok((soaker, place)) => self.repeat(&plan, &mut kept, |load| {
+                    run(&soaker, load, plan.length, &place)
+                })?,
+                Err(why) => outcome.notes.push(format!("not measured: {why}")),
+            }
+        }
+        if !kept.all().is_empty() {
+            self.report(kept.all(), plan.repetitions as usize, &mut outcome);
         }
         Ok(outcome)
     }
 
-    /// All repetitions, and how many of them were planned.
-    fn repeat(&self, quick: bool) -> Result<(Vec<Repetition>, usize), String> {
+    fn start(&self) -> Result<(Soaker, Place), String> {
         let soaker = Soaker::start()?;
-        let (length, count) = match quick {
-            true => (QUICK, 1),
-            false => (Duration::from_secs(self.seconds.into()), self.repetitions),
-        };
         let place = Place::new(self.schemes.iter().any(Scheme::needs_cable))?;
-        let loads = self.loads();
-        let once = |repetition| {
-            let idle = run(&soaker, None, length, &place)?.used;
-            let mut runs = Vec::new();
-            for position in order(loads.len(), SEED, repetition) {
-                let load = loads.get(position);
-                let ran = run(&soaker, load, length, &place);
-                let name = load.map_or("", |load| load.name.as_str());
-                runs.push((position, ran.map_err(|why| format!("{name}: {why}"))?));
-            }
-            runs.sort_by_key(|(position, _)| *position);
-            let runs = runs.into_iter().map(|(_, ran)| ran).collect();
-            Ok::<_, String>(Repetition { idle, runs })
-        };
-        let mut all = Vec::new();
-        for repetition in 0..count + further(count) {
-            if repetition >= count && self.lacks_none(&all, count as usize) {
-                break;
-            }
-            all.push(once(repetition)?);
-        }
-        Ok((all, count as usize))
+        Ok((soaker, place))
     }
 
-    /// Whether each load and each comparison has `count` undisturbed repetitions.
+    /// Runs the repetitions that are not kept yet, each of them by `run` for every load. A load
+    /// that fails leaves the others their runs.
+    fn repeat(
+        &self,
+        plan: &Plan,
+        kept: &mut Kept,
+        run: impl Fn(Option<&Load<'_>>) -> Result<Ran, String>,
+    ) -> Result<()> {
+        let loads = self.loads();
+        while let Some(number) = self.next(plan, kept.all()) {
+            let idle = run(None).map_err(|why| Error::run(format!("{NONE}: {why}")))?;
+            let mut runs = Vec::new();
+            for position in order(loads.len(), SEED, number) {
+                let ran = run(loads.get(position)).map_or_else(Run::Failed, Run::Ran);
+                runs.push((position, ran));
+            }
+            runs.sort_by_key(|(position, _)| *position);
+            kept.add(Repetition {
+                number,
+                idle: idle.used,
+                runs: runs.into_iter().map(|(_, ran)| ran).collect(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The number of the next repetition that has to run.
+    fn next(&self, plan: &Plan, all: &[Repetition]) -> Option<u32> {
+        let has = |number: &u32| all.iter().any(|r| r.number == *number);
+        let next = (0..plan.repetitions.saturating_add(plan.further)).find(|n| !has(n))?;
+        let is_planned = next < plan.repetitions;
+        (is_planned || !self.lacks_none(all, plan.repetitions as usize)).then_some(next)
+    }
+
+    /// Whether each load and each comparison has `count` undisturbed repetitions. One that never
+    /// ran lacks none: it would fail again.
     fn lacks_none(&self, all: &[Repetition], count: usize) -> bool {
         let loads = (0..self.loads().len()).map(|load| vec![load]);
         let compared = self.compared().into_iter().map(|c| vec![c.of, c.with]);
+        let runs = |of: &[usize]| {
+            of.iter()
+                .all(|load| all.iter().any(|r| r.ran(*load).is_some()))
+        };
         let undisturbed =
             |of: &[usize]| all.iter().filter(|r| r.is_undisturbed(of)).count() >= count;
-        loads.chain(compared).all(|of| undisturbed(&of))
+        loads
+            .chain(compared)
+            .all(|of| !runs(&of) || undisturbed(&of))
     }
 }
 

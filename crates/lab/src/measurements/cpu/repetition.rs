@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mpbond_units::BitRate;
+use serde::{Deserialize, Serialize};
 
 use super::load::{Arrived, Place, Running, Scheme};
 use crate::machine_use::{Counters, Soaker, Use, are_undisturbed};
@@ -17,24 +18,53 @@ pub(super) struct Load<'a> {
     pub(super) rate: Option<BitRate>,
 }
 
-/// Result of one run.
-#[derive(Debug, Clone, Copy)]
+/// What was measured in one run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ran {
     pub(super) used: Use,
     pub(super) arrived: Option<Arrived>,
 }
 
+/// Result of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Run {
+    Ran(Ran),
+    /// The reason why the load did not run.
+    Failed(String),
+}
+
 /// One run of each load in a repetition, and the run without a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Repetition {
+    /// From 0 on.
+    #[serde(rename = "repetition")]
+    pub(super) number: u32,
     pub(super) idle: Use,
     /// In the order of the loads.
-    pub(super) runs: Vec<Ran>,
+    pub(super) runs: Vec<Run>,
 }
 
 impl Repetition {
+    /// The run of a load; `None` where it failed.
+    pub(super) fn ran(&self, load: usize) -> Option<Ran> {
+        match self.runs.get(load)? {
+            Run::Ran(ran) => Some(*ran),
+            Run::Failed(_) => None,
+        }
+    }
+
+    /// The reason why a load failed.
+    pub(super) fn failure(&self, load: usize) -> Option<&str> {
+        match self.runs.get(load)? {
+            Run::Ran(_) => None,
+            Run::Failed(why) => Some(why),
+        }
+    }
+
     /// Whether these loads can be compared, with each other and with the idle machine.
     pub(super) fn is_undisturbed(&self, loads: &[usize]) -> bool {
-        let used = |load: &usize| Some(self.runs.get(*load)?.used);
+        let used = |load: &usize| Some(self.ran(*load)?.used);
         let idle = std::iter::once(Some(self.idle));
         let used: Option<Vec<Use>> = loads.iter().map(used).chain(idle).collect();
         used.is_some_and(|used| are_undisturbed(&used))

@@ -6,7 +6,7 @@ use super::repetition::{Ran, Repetition};
 use super::{Cpu, NONE};
 use crate::machine_use::{Pair, Use, are_enough, are_undisturbed};
 use crate::measurements::outcome::Outcome;
-use crate::report::SheetTable;
+use crate::report::{Check, SheetTable};
 
 /// Columns of the table of loads.
 const HEADER: [&str; 10] = [
@@ -49,7 +49,7 @@ impl Cpu {
         outcome.figures.insert(key, mean);
         table.rows.push(row(head, None, &idle, None));
         for (n, load) in self.loads().iter().enumerate() {
-            let runs = all.iter().filter_map(|r| Some((*r.runs.get(n)?, r.idle)));
+            let runs = all.iter().filter_map(|r| Some((r.ran(n)?, r.idle)));
             let runs: Vec<(Ran, Use)> = runs.collect();
             let quiet = runs
                 .iter()
@@ -76,9 +76,34 @@ impl Cpu {
             }
         }
         outcome.tables.push(table);
+        self.report_failures(all, outcome);
         if !self.compares.is_empty() {
             let table = self.savings(all, planned, outcome);
             outcome.tables.push(table);
+        }
+    }
+
+    /// Notes about loads that failed. One that never ran fails the row.
+    fn report_failures(&self, all: &[Repetition], outcome: &mut Outcome) {
+        for (n, load) in self.loads().iter().enumerate() {
+            let failures = all.iter().filter_map(|r| r.failure(n));
+            let failures: Vec<&str> = failures.collect();
+            let Some(last) = failures.last() else {
+                continue;
+            };
+            let (name, failed, all) = (&load.name, failures.len(), all.len());
+            outcome.notes.push(format!(
+                "{name}: failed in {failed} of {all} repetitions, which count as disturbed; last: \
+                 {last}"
+            ));
+            if failed == all {
+                outcome.checks.push(Check {
+                    what: format!("{name}: runs"),
+                    wanted: "in a repetition at least".to_owned(),
+                    got: (*last).to_owned(),
+                    holds: Some(false),
+                });
+            }
         }
     }
 
@@ -106,8 +131,8 @@ impl Cpu {
         for compare in &self.compared() {
             let pairs = all.iter().filter_map(|r| {
                 let pair = Pair {
-                    of: r.runs.get(compare.of)?.used,
-                    with: r.runs.get(compare.with)?.used,
+                    of: r.ran(compare.of)?.used,
+                    with: r.ran(compare.with)?.used,
                 };
                 let compares = are_undisturbed(&[pair.of, pair.with, r.idle]);
                 compares.then(|| (pair, r.idle.own()))

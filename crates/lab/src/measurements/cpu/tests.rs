@@ -1,7 +1,7 @@
 //! Files of measurements, and their figures.
 
 use super::load::Arrived;
-use super::repetition::Ran;
+use super::repetition::{Ran, Run};
 use super::*;
 use crate::machine_use::Use;
 
@@ -47,11 +47,14 @@ fn transfers_run_at_each_rate() {
         serde_json::from_str("{\"bytes\":30000000,\"seconds\":10.0,\"lost_bytes\":10000000}")
             .unwrap();
     assert_eq!(arrived.lost_share(), 0.25);
-    let ran = |all| Ran {
-        used: used(all, 0.0),
-        arrived: Some(arrived),
+    let ran = |all| {
+        Run::Ran(Ran {
+            used: used(all, 0.0),
+            arrived: Some(arrived),
+        })
     };
     let once = Repetition {
+        number: 0,
         idle: used(0.0, 0.0),
         runs: [0.5, 0.02, 0.09, 0.01, 0.06].map(ran).to_vec(),
     };
@@ -85,18 +88,22 @@ fn used(all: f64, others: f64) -> Use {
     }
 }
 
-/// Repetitions of which one in `of` has another program beside the first scheme.
-fn repetitions(count: usize, disturbed: usize) -> Vec<Repetition> {
-    let once = |n| {
-        let others = if n < disturbed { 0.3 } else { 0.0 };
+fn ran(used: Use) -> Ran {
+    Ran {
+        used,
+        arrived: None,
+    }
+}
+
+/// Repetitions of which the first ones have another program beside the second scheme.
+fn repetitions(count: u32, disturbed: u32) -> Vec<Repetition> {
+    let once = |number| {
+        let others = if number < disturbed { 0.3 } else { 0.0 };
+        let runs = [used(0.51, 0.0), used(0.26 + others, others)];
         Repetition {
+            number,
             idle: used(0.01, 0.0),
-            runs: [used(0.51, 0.0), used(0.26 + others, others)]
-                .map(|used| Ran {
-                    used,
-                    arrived: None,
-                })
-                .to_vec(),
+            runs: runs.map(|used| Run::Ran(ran(used))).to_vec(),
         }
     };
     (0..count).map(once).collect()
@@ -134,20 +141,21 @@ fn savings_come_from_undisturbed_pairs() {
 #[test]
 fn disturbed_runs_enter_no_figure_but_the_arrival_rate() {
     let c = cpu(&format!("seconds = 20\nrepetitions = 10\n{TRANSFER}"));
-    let report = |disturbed: usize| {
-        let once = |n| {
-            let (others, seconds) = if n < disturbed {
+    let report = |disturbed: u32| {
+        let once = |number| {
+            let (others, seconds) = if number < disturbed {
                 (0.5, 40.0)
             } else {
                 (0.0, 20.0)
             };
             let arrived = format!("{{\"bytes\":60000000,\"seconds\":{seconds:?}}}");
             Repetition {
+                number,
                 idle: used(0.01 + 2.0 * others, others),
-                runs: vec![Ran {
+                runs: vec![Run::Ran(Ran {
                     used: used(0.07 + others, others),
                     arrived: Some(serde_json::from_str(&arrived).unwrap()),
-                }],
+                })],
             }
         };
         let mut outcome = Outcome::default();
@@ -296,12 +304,209 @@ fn repetitions_follow_until_none_lacks() {
     // One of four has another program beside the first load.
     let mut all = repetitions(4, 1);
     assert!(c.lacks_none(&all, 3));
-    all[1].runs[0].used = used(0.53, 0.015);
-    all[1].runs[1].used = used(0.23, 0.0);
+    all[1].runs = [used(0.53, 0.015), used(0.23, 0.0)]
+        .map(|u| Run::Ran(ran(u)))
+        .to_vec();
     assert!(c.lacks_none(&all, 3));
     // Each load is as the idle machine, and the two are not alike.
     all[1].idle = used(0.01, 0.015);
-    all[1].runs[0].used = used(0.53, 0.03);
+    all[1].runs[0] = Run::Ran(ran(used(0.53, 0.03)));
     assert!(!c.lacks_none(&all, 3));
     assert!(!c.lacks_none(&all[..2], 3));
+}
+
+/// Repetitions of a file by `run` instead of real loads, and the report of those.
+fn repeated_by(
+    c: &Cpu,
+    run: impl Fn(Option<&Load<'_>>) -> Result<Ran, String>,
+    path: Option<&std::path::Path>,
+) -> (Vec<Repetition>, Outcome) {
+    let plan = c.plan(&Options::default());
+    let mut kept = Kept::open(subject(c, "a", &plan), path).unwrap();
+    c.repeat(&plan, &mut kept, run).unwrap();
+    let mut outcome = Outcome::default();
+    c.report(kept.all(), plan.repetitions as usize, &mut outcome);
+    (kept.all().to_vec(), outcome)
+}
+
+fn subject(c: &Cpu, name: &str, plan: &Plan) -> Subject {
+    let loads = c.loads().into_iter().map(|load| load.name).collect();
+    Subject::new(name, plan.length, loads)
+}
+
+/// A use of each load of [`HALF`] and [`QUARTER`].
+fn as_named(load: Option<&Load<'_>>) -> Ran {
+    ran(match load.map(|load| load.name.as_str()) {
+        Some("half") => used(0.51, 0.0),
+        Some(_) => used(0.26, 0.0),
+        None => used(0.01, 0.0),
+    })
+}
+
+fn both() -> Cpu {
+    cpu(&format!(
+        "seconds = 20\nrepetitions = 4\n{HALF}{QUARTER}{COMPARE}"
+    ))
+}
+
+#[test]
+fn a_load_that_fails_once_leaves_the_others_their_runs() {
+    let c = both();
+    let runs = std::cell::Cell::new(0);
+    let fails_once = |load: Option<&Load<'_>>| {
+        runs.set(runs.get() + 1);
+        // The last load of the first repetition: 1 is the run without a load.
+        match runs.get() {
+            3 => Err("the sender: no port is free".to_owned()),
+            _ => Ok(as_named(load)),
+        }
+    };
+    let (all, outcome) = repeated_by(&c, fails_once, None);
+    // Another one follows the four planned for the load that failed, and its comparison.
+    assert_eq!(all.len(), 5);
+    assert_eq!(all[0].failure(1), Some("the sender: no port is free"));
+    assert!(all[0].ran(0).is_some());
+    assert!((outcome.figures["less: saving_share"].unwrap() - 0.5).abs() < 1e-9);
+    assert_eq!(outcome.tables[0].rows[1][..2], ["half", "5 of 5"]);
+    assert_eq!(outcome.tables[0].rows[2][..2], ["quarter", "4 of 5"]);
+    assert_eq!(outcome.tables[1].rows[0][1], "4 of 5");
+    assert_eq!(
+        outcome.notes,
+        [
+            "quarter: failed in 1 of 5 repetitions, which count as disturbed; last: the sender: no \
+             port is free"
+        ]
+    );
+    assert!(outcome.checks.is_empty());
+}
+
+#[test]
+fn a_load_that_never_runs_fails_the_row() {
+    let c = both();
+    let fails = |load: Option<&Load<'_>>| match load {
+        Some(load) if load.name == "quarter" => Err("no such file".to_owned()),
+        _ => Ok(as_named(load)),
+    };
+    let (all, outcome) = repeated_by(&c, fails, None);
+    // It would fail again, so that none follow.
+    assert_eq!(all.len(), 4);
+    assert!((outcome.figures["half: cpu_share"].unwrap() - 0.5).abs() < 1e-9);
+    assert_eq!(outcome.figures["quarter: cpu_share"], None);
+    let [check] = &outcome.checks[..] else {
+        panic!("{:?}", outcome.checks)
+    };
+    assert_eq!(
+        (check.what.as_str(), check.holds),
+        ("quarter: runs", Some(false))
+    );
+    assert_eq!(check.got, "no such file");
+}
+
+#[test]
+fn repetitions_are_kept_for_a_later_call() {
+    let c = both();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    // Interrupted in the third repetition.
+    let runs = std::cell::Cell::new(0);
+    let until_interrupted = |load: Option<&Load<'_>>| {
+        runs.set(runs.get() + 1);
+        match (runs.get(), load) {
+            (2, _) => Err("busy".to_owned()),
+            (7, None) => Err("interrupted".to_owned()),
+            _ => Ok(as_named(load)),
+        }
+    };
+    let plan = c.plan(&Options::default());
+    let mut kept = Kept::open(subject(&c, "a", &plan), Some(&path)).unwrap();
+    assert!(c.repeat(&plan, &mut kept, until_interrupted).is_err());
+    let first = kept.all().to_vec();
+    assert_eq!(first.len(), 2);
+    // `experiments/run` counts lines, and repetitions by this text.
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 2);
+    assert!(text.contains("\"repetition\":1,"), "{text}");
+    // A line that was not written whole runs again.
+    std::fs::write(&path, format!("{text}{{\"subject\":")).unwrap();
+    let later = std::cell::Cell::new(0);
+    let count = |load: Option<&Load<'_>>| {
+        later.set(later.get() + 1);
+        Ok(as_named(load))
+    };
+    let (all, _) = repeated_by(&c, count, Some(&path));
+    assert_eq!(all[..2], first);
+    assert_eq!(
+        all.iter().map(|r| r.number).collect::<Vec<_>>(),
+        [0, 1, 2, 3, 4]
+    );
+    assert_eq!(later.get(), 3 * 3);
+    // All are there: nothing runs.
+    let (again, _) = repeated_by(&c, |_| panic!("runs again"), Some(&path));
+    assert_eq!(again, all);
+}
+
+#[test]
+fn repetitions_of_another_subject_are_refused() {
+    let c = both();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let plan = c.plan(&Options::default());
+    repeated_by(&c, |load| Ok(as_named(load)), Some(&path));
+    let refused = |c: &Cpu, name: &str, plan: &Plan| {
+        let kept = Kept::open(subject(c, name, plan), Some(&path));
+        kept.err().unwrap().to_string()
+    };
+    let why = refused(&c, "b", &plan);
+    assert!(
+        why.contains("a.jsonl:1: a result of experiment \"a\" instead of \"b\""),
+        "{why}"
+    );
+    let short = Plan {
+        length: QUICK,
+        ..plan
+    };
+    assert!(refused(&c, "a", &short).contains(":1: runs of 20 s instead of 0.5 s"));
+    let other = cpu(&format!("seconds = 20\nrepetitions = 4\n{HALF}"));
+    assert!(refused(&other, "a", &c.plan(&Options::default())).contains("runs of other loads"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let line = text.lines().next().unwrap();
+    for (lines, words) in [
+        (
+            format!("{line}\n{line}\n"),
+            ":2: repetition 0 is there twice",
+        ),
+        (
+            format!("{}\n", line.replace(":20.0", ":\"x\"")),
+            ":1: no result",
+        ),
+        (
+            format!("{}]}}}}\n", line.rsplit_once(",{\"ran\"").unwrap().0),
+            ":1: a repetition without one run of each load",
+        ),
+    ] {
+        std::fs::write(&path, lines).unwrap();
+        let why = refused(&c, "a", &c.plan(&Options::default()));
+        assert!(why.contains(words), "{why}");
+    }
+}
+
+#[test]
+fn options_change_the_number_of_repetitions() {
+    let c = both();
+    let of = |options: &Options| {
+        let plan = c.plan(options);
+        (plan.length.as_secs_f64(), plan.repetitions, plan.further)
+    };
+    assert_eq!(of(&Options::default()), (20.0, 4, 2));
+    let seconds = |s| Some(Duration::from_secs(s));
+    let with = |at_most, repetitions, further| Options {
+        at_most,
+        repetitions,
+        further,
+        resume: None,
+    };
+    // One repetition is a whole one.
+    assert_eq!(of(&with(None, Some(1), Some(0))), (20.0, 1, 0));
+    assert_eq!(of(&with(seconds(600), Some(6), None)), (20.0, 6, 3));
+    assert_eq!(of(&with(seconds(12), None, None)), (0.5, 1, 0));
 }

@@ -1,0 +1,100 @@
+//! Repetitions that have run, and the file that keeps them for a later call.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::repetition::Repetition;
+use crate::error::Result;
+use crate::resume::{Lines, belongs};
+
+/// Subject of the repetitions: those of another one are not mixed with them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Subject {
+    /// Name of the experiment.
+    experiment: String,
+    /// Length of a run.
+    seconds: f64,
+    loads: Vec<String>,
+}
+
+impl Subject {
+    pub(super) fn new(experiment: &str, length: Duration, loads: Vec<String>) -> Self {
+        Self {
+            experiment: experiment.to_owned(),
+            seconds: length.as_secs_f64(),
+            loads,
+        }
+    }
+
+    fn check(&self, other: &Self) -> Result<(), String> {
+        belongs(&other.experiment, &self.experiment)?;
+        if other.seconds != self.seconds {
+            let (theirs, ours) = (other.seconds, self.seconds);
+            return Err(format!("runs of {theirs} s instead of {ours} s"));
+        }
+        match other.loads == self.loads {
+            true => Ok(()),
+            false => Err("runs of other loads than those of the experiment's file".to_owned()),
+        }
+    }
+}
+
+/// One line of the file.
+#[derive(Serialize, Deserialize)]
+struct Line<R> {
+    subject: Subject,
+    result: R,
+}
+
+/// All repetitions so far.
+pub(super) struct Kept {
+    subject: Subject,
+    all: Vec<Repetition>,
+    lines: Option<Lines>,
+}
+
+impl Kept {
+    /// Loads the repetitions in `path`.
+    ///
+    /// # Errors
+    /// When a line is no result (the last one may be incomplete), or of another subject.
+    pub(super) fn open(subject: Subject, path: Option<&Path>) -> Result<Self> {
+        let mut all: Vec<Repetition> = Vec::new();
+        let take = |line: Line<Repetition>| {
+            subject.check(&line.subject)?;
+            let number = line.result.number;
+            if line.result.runs.len() != subject.loads.len() {
+                return Err("a repetition without one run of each load".to_owned());
+            }
+            if all.iter().any(|r| r.number == number) {
+                return Err(format!("repetition {number} is there twice"));
+            }
+            all.push(line.result);
+            Ok(())
+        };
+        let lines = path.map(|path| Lines::open(path, take)).transpose()?;
+        Ok(Self {
+            subject,
+            all,
+            lines,
+        })
+    }
+
+    /// Adds a repetition, in the file first.
+    pub(super) fn add(&mut self, repetition: Repetition) -> Result<()> {
+        if let Some(lines) = &mut self.lines {
+            lines.add(&Line {
+                subject: self.subject.clone(),
+                result: &repetition,
+            })?;
+        }
+        self.all.push(repetition);
+        Ok(())
+    }
+
+    pub(super) fn all(&self) -> &[Repetition] {
+        &self.all
+    }
+}
