@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+#[cfg(feature = "measurements")]
+use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::packet_route::route::{
     RouteAttribute, RouteMessage, RouteMetric, RouteScope, RouteType,
 };
@@ -252,6 +254,20 @@ pub(crate) fn address_on(host: &Host, device: &str, address: IpAddr, prefix: u8)
     host.netlink("set its address", async |nl| {
         let add = nl.address().add(index(device)?, address, prefix);
         add.execute().await
+    })
+}
+
+/// Has the kernel send single packets over a device, as without segmentation offload.
+///
+/// # Errors
+/// Errors of the kernel.
+#[cfg(feature = "measurements")]
+pub(crate) fn send_single_packets(host: &Host, device: &str) -> Result<()> {
+    host.netlink("turn segmentation offload off", async |nl| {
+        let off = LinkUnspec::new_with_index(index(device)?)
+            .append_extra_attribute(LinkAttribute::GsoMaxSegs(1))
+            .build();
+        nl.link().set(off).execute().await
     })
 }
 

@@ -10,7 +10,7 @@ use mpbond_units::BitRate;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::cable::{self, Cable};
+use crate::cable::{self, Cable, Units};
 use crate::host::Host;
 use crate::wiring::counters;
 
@@ -139,7 +139,7 @@ fn role_of_frames() {
     let [source, sink] = ["source", "sink"].map(|name| folder.path().join(name));
     let content: Vec<u8> = (0..700_001_u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(&source, &content).unwrap();
-    let cable = Cable::new().unwrap();
+    let cable = Cable::new(Units::Large).unwrap();
     for (bytes, rate) in [(20_000_000, None), (500_000, Some(BitRate::from_mbps(8.0)))] {
         let to = ReceiveOptions {
             listen: SocketAddr::new(cable::FAR, 0),

@@ -14,7 +14,7 @@ use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::bulk::{Copies, Datagrams, Files, ReceiveOptions, RelayOptions, SendOptions, Transport};
-use crate::cable::{self, Cable};
+use crate::cable::{self, Cable, Units};
 use crate::host::Host;
 
 /// Period of a duty cycle.
@@ -31,22 +31,42 @@ const MAX_ERRORS_BYTES: u64 = 64 * 1024;
 /// Address of options that are checked only.
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Where loads run: a folder for files, and hosts on a link if a load needs them.
+/// Where loads run: a folder for files, and hosts on the links that loads need.
 pub(super) struct Place {
     folder: tempfile::TempDir,
-    cable: Option<Cable>,
+    cables: Vec<(Link, Cable)>,
 }
 
 impl Place {
     /// A folder in memory where there is one, since a disk takes its own time.
-    pub(super) fn new(needs_cable: bool) -> Result<Self, String> {
+    pub(super) fn new(schemes: &[Scheme]) -> Result<Self, String> {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        let cable = needs_cable.then(Cable::new).transpose();
+        let cables = cables_of(schemes).into_iter().map(|(link, units)| {
+            let cable = Cable::new(units);
+            let cable =
+                cable.map_err(|e| format!("{e}; a veth pair needs root, or `unshare -Ur`"))?;
+            Ok((link, cable))
+        });
         Ok(Self {
             folder: folder.map_err(|e| e.to_string())?,
-            cable: cable.map_err(|e| format!("{e}; a veth pair needs root, or `unshare -Ur`"))?,
+            cables: cables.collect::<Result<_, String>>()?,
         })
     }
+
+    fn cable(&self, link: Link) -> Option<&Cable> {
+        let (_, cable) = self.cables.iter().find(|(of, _)| *of == link)?;
+        Some(cable)
+    }
+}
+
+/// The cables over which some of the schemes run.
+pub(super) fn cables_of(schemes: &[Scheme]) -> Vec<(Link, Units)> {
+    let all = [
+        (Link::Veth, Units::Large),
+        (Link::VethPackets, Units::Packets),
+    ];
+    let is_used = |link| schemes.iter().any(|scheme| scheme.runs_over(link));
+    all.into_iter().filter(|(link, _)| is_used(*link)).collect()
 }
 
 /// One scheme of a file: a load, at each of the file's rates.
@@ -84,13 +104,15 @@ struct Transfer {
 
 /// Link between the ends of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Link {
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Link {
     /// The loopback interface.
     #[default]
     Loopback,
     /// A veth pair between two network namespaces, with an MTU of 1500.
     Veth,
+    /// The same without segmentation offload: TCP passes in single packets.
+    VethPackets,
 }
 
 /// A relay by `mpbond traffic relay`.
@@ -149,9 +171,8 @@ impl Scheme {
         self.transfer.is_some()
     }
 
-    /// Whether it needs hosts on a link.
-    pub(super) fn needs_cable(&self) -> bool {
-        (self.transfer.as_ref()).is_some_and(|transfer| transfer.link == Link::Veth)
+    fn runs_over(&self, link: Link) -> bool {
+        (self.transfer.as_ref()).is_some_and(|transfer| transfer.link == link)
     }
 
     /// Starts the load for at least `length`.
@@ -210,13 +231,13 @@ impl Transfer {
             return Some("a relay needs the transport tcp".to_owned());
         }
         match self.link {
-            Link::Veth if relay.is_some() => {
+            Link::Veth | Link::VethPackets if relay.is_some() => {
                 return Some("a relay runs over the loopback interface".to_owned());
             }
             Link::Loopback if self.transport == Transport::L2 => {
                 return Some("the transport l2 needs link = \"veth\"".to_owned());
             }
-            Link::Veth | Link::Loopback => {}
+            Link::Veth | Link::VethPackets | Link::Loopback => {}
         }
         let relay = relay.map_or(Ok(()), |relay| relay.check());
         let all = send.check().and(receive.check()).and(relay);
@@ -237,10 +258,10 @@ impl Transfer {
         length: Duration,
         place: &Place,
     ) -> Result<Ends, String> {
-        let (near, far, listen) = match (self.link, &place.cable) {
+        let (near, far, listen) = match (self.link, place.cable(self.link)) {
             (Link::Loopback, _) => (None, None, ANY.ip()),
-            (Link::Veth, Some(cable)) => (Some(&cable.near), Some(&cable.far), cable::FAR),
-            (Link::Veth, None) => return Err("there is no veth pair".to_owned()),
+            (_, Some(cable)) => (Some(&cable.near), Some(&cable.far), cable::FAR),
+            (_, None) => return Err("there is no veth pair".to_owned()),
         };
         let listen = SocketAddr::new(listen, 0).to_string();
         let folder = place.folder.path();

@@ -262,7 +262,7 @@ impl Cpu {
 
     fn start(&self) -> Result<(Soaker, Place), String> {
         let soaker = Soaker::start()?;
-        let place = Place::new(self.schemes.iter().any(Scheme::needs_cable))?;
+        let place = Place::new(&self.schemes)?;
         Ok((soaker, place))
     }
 

@@ -3,6 +3,7 @@
 use super::load::Arrived;
 use super::repetition::{Ran, Run};
 use super::*;
+use crate::cable::Units;
 use crate::machine_use::Use;
 
 fn cpu(text: &str) -> Cpu {
@@ -205,6 +206,25 @@ fn a_saving_needs_an_undisturbed_run_without_a_load() {
 }
 
 #[test]
+fn only_the_cables_that_loads_need_are_made() {
+    let links = |text: &str| {
+        let c = cpu(&format!("seconds = 1\nrepetitions = 1\n{text}"));
+        assert_eq!(c.check(), Ok(()));
+        let cables = super::load::cables_of(&c.schemes);
+        cables
+            .into_iter()
+            .map(|(_, units)| units)
+            .collect::<Vec<_>>()
+    };
+    let over =
+        |link: &str| format!("[[scheme]]\nname = \"{link}\"\ntransfer = {{ link = \"{link}\" }}\n");
+    assert_eq!(links(&format!("{HALF}{TRANSFER}")), []);
+    assert_eq!(links(&over("veth-packets")), [Units::Packets]);
+    let both = over("veth-packets") + &over("veth");
+    assert_eq!(links(&both), [Units::Large, Units::Packets]);
+}
+
+#[test]
 fn errors_name_the_scheme() {
     let head = "seconds = 20\nrepetitions = 10\n";
     let of_transfer =
@@ -266,7 +286,7 @@ fn errors_name_the_scheme() {
             "the transport l2 needs link = \"veth\"",
         ),
         (
-            of_transfer("link = \"veth\", relay = { copy = \"one\" }"),
+            of_transfer("link = \"veth-packets\", relay = { copy = \"one\" }"),
             "a relay runs over the loopback interface",
         ),
         (
