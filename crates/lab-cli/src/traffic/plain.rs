@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use mpbond_command::{Failure, print};
 use mpbond_lab::bulk::{
-    Copies, Datagrams, Files, Moved, ReceiveOptions, Receiver, Relay, RelayOptions, SendOptions,
-    Transport, send,
+    Copies, Datagrams, Files, Moved, ReceiveOptions, Receiver, Relay, RelayBy, RelayOptions,
+    SendOptions, Transport, send,
 };
 use mpbond_units::{BitRate, Size, duration_text};
 
@@ -81,8 +81,9 @@ pub(crate) struct ReceiveArgs {
 /// where only the sender can connect.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  mpbond traffic relay --to 192.0.2.7:7008 --copy one --tick 5ms")]
+Examples:
+  mpbond traffic relay --to 192.0.2.7:7008 --copy one --tick 5ms
+  mpbond traffic relay --to 192.0.2.7:7008 --longest-tick 5ms")]
 pub(crate) struct RelayArgs {
     /// Listening address.
     #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([0; 8], PORT)))]
@@ -93,6 +94,11 @@ pub(crate) struct RelayArgs {
     /// Copies in the relay: two, by read and write; or one, by splice.
     #[arg(long, value_enum, default_value_t = CopyCount::Two)]
     copy: CopyCount,
+    /// Relay by the code of `mpbond helper`, which looks for bytes of a flow in intervals of at
+    /// most this: 1ms to 5ms, or 0ms to look at every arrival.
+    #[arg(long, value_name = "TIME", value_parser = duration_text::parse,
+        conflicts_with_all = ["copy", "tick"])]
+    longest_tick: Option<Duration>,
     /// Move bytes at most once in this time; at once when not given.
     #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
     tick: Option<Duration>,
@@ -242,11 +248,17 @@ impl ReceiveArgs {
 
 impl RelayArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let by = match self.longest_tick {
+            Some(longest_tick) => RelayBy::Helper { longest_tick },
+            None => RelayBy::Calls {
+                copies: self.copy.into(),
+                tick: self.tick,
+            },
+        };
         let relay = Relay::open(RelayOptions {
             listen: self.listen,
             to: self.to,
-            copies: self.copy.into(),
-            tick: self.tick,
+            by,
         })
         .map_err(failed)?;
         let address = relay.address().map_err(failed)?;

@@ -3435,7 +3435,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__traffic__subcmd__relay)
-            opts="-h -V --listen --to --copy --tick --json --log --log-json --help --version"
+            opts="-h -V --listen --to --copy --longest-tick --tick --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3451,6 +3451,10 @@ _mpbond_lab() {
                     ;;
                 --copy)
                     COMPREPLY=($(compgen -W "two one" -- "${cur}"))
+                    return 0
+                    ;;
+                --longest-tick)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --tick)

@@ -14,6 +14,7 @@ use mpbond_units::BitRate;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::SHORTEST_TICK;
 use super::frames::REFUSED;
 use super::options::{Datagrams, ReceiveOptions, SendOptions, Transport};
 use super::receive::Receiver;
@@ -71,7 +72,7 @@ impl CompareOptions {
         if !(2..=1000).contains(&self.repetitions) {
             return wrong("2 to 1000 repetitions");
         }
-        if self.tick > LONGEST_TICK {
+        if !(SHORTEST_TICK..=LONGEST_TICK).contains(&self.tick) {
             return wrong("the interval of sending is 1 to 5 ms, as in a relay");
         }
         self.transfer(Transport::Tcp).check()
@@ -406,7 +407,7 @@ mod tests {
                     tick: ms(0),
                     ..good.clone()
                 },
-                "1 ms to 1 s",
+                "1 to 5 ms",
             ),
             (
                 CompareOptions {

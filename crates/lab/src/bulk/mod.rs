@@ -22,11 +22,13 @@ use serde::Serialize;
 pub use compare::{CompareOptions, Comparer, Comparison, Costs, LEAST_SAVING, compare};
 pub use options::{Copies, Datagrams, Files, ReceiveOptions, SendOptions, Transport};
 pub use receive::Receiver;
-pub use relay::{Relay, RelayOptions};
+pub use relay::{Relay, RelayBy, RelayOptions};
 pub use send::send;
 
 /// Size of a program's buffer, that of common programs (curl, nginx): 64 KiB.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// Shortest interval of a helper's relay.
+const SHORTEST_TICK: Duration = Duration::from_millis(1);
 /// Datagram that ends a transfer: these octets, and the number of bytes that were sent. A datagram
 /// of data is longer, except the last of a file.
 const END: &[u8; 16] = b"mpbond-bulk-end\n";

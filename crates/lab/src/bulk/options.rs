@@ -154,8 +154,8 @@ impl SendOptions {
         if self.bytes.is_none() && self.duration.is_none() {
             return wrong("a transfer ends after a number of bytes or a time: add one of the two");
         }
-        if !(1..=1000).contains(&self.tick.as_millis()) {
-            return wrong("the interval of sending is 1 ms to 1 s");
+        if !(100..=1_000_000).contains(&self.tick.as_micros()) {
+            return wrong("the interval of sending is 100 us to 1 s");
         }
         if self.rate.is_some_and(|rate| rate.bps() < 8_000) {
             return wrong("the rate is at least 8 kbit/s");

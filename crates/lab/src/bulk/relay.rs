@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use mpbond_net::relay as helper;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
 use super::file::PIPE_BYTES;
-use super::{BUFFER_BYTES, Copies, Moved};
+use super::{BUFFER_BYTES, Copies, Moved, SHORTEST_TICK};
 use crate::error::{Doing, Error, Result};
 
 /// Maximum time of a connection attempt.
@@ -22,11 +23,27 @@ pub struct RelayOptions {
     pub listen: SocketAddr,
     /// The receiver.
     pub to: SocketAddr,
-    /// `read` and `write`, or `splice`.
-    pub copies: Copies,
-    /// Bytes are moved at most once in this time, all that have arrived by then and those that
-    /// arrive meanwhile: a sender faster than the relay keeps it from waiting. At once when absent.
-    pub tick: Option<Duration>,
+    /// What moves the bytes.
+    pub by: RelayBy,
+}
+
+/// What moves the bytes of a relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelayBy {
+    /// A loop of calls.
+    Calls {
+        /// `read` and `write`, or `splice`.
+        copies: Copies,
+        /// Bytes are moved at most once in this time, all that have arrived by then and those that
+        /// arrive meanwhile: a sender faster than the relay keeps it from waiting. At once when
+        /// absent.
+        tick: Option<Duration>,
+    },
+    /// The relay of a helper's daemon, towards the primary.
+    Helper {
+        /// Longest interval at which it looks for bytes; zero to look at every arrival.
+        longest_tick: Duration,
+    },
 }
 
 /// A socket that waits for one connection to relay.
@@ -63,14 +80,16 @@ impl Relay {
         let (from, _) = self.listener.accept().doing("cannot accept a connection")?;
         let to = TcpStream::connect_timeout(&self.options.to, PATIENCE);
         let to = to.doing(format_args!("cannot connect to {}", self.options.to))?;
-        let tick = self.options.tick;
-        let moved = match self.options.copies {
-            Copies::Two => {
-                // One call suffices for most ticks.
-                let bytes = tick.map_or(BUFFER_BYTES, |_| PIPE_BYTES);
-                self.options.by(Buffer(vec![0; bytes]), &from, &to)
-            }
-            Copies::One => self.options.by(Pipe::new(tick)?, &from, &to),
+        let moved = match self.options.by {
+            RelayBy::Calls { copies, tick } => match copies {
+                Copies::Two => {
+                    // One call suffices for most ticks.
+                    let bytes = tick.map_or(BUFFER_BYTES, |_| PIPE_BYTES);
+                    pass_all(Buffer(vec![0; bytes]), tick, &from, &to)
+                }
+                Copies::One => pass_all(Pipe::new(tick)?, tick, &from, &to),
+            },
+            RelayBy::Helper { longest_tick } => as_a_helper(longest_tick, from, to),
         };
         moved.doing("the relay broke off")
     }
@@ -82,39 +101,87 @@ impl RelayOptions {
     /// # Errors
     /// [`Error::Experiment`] that names the allowed intervals.
     pub fn check(&self) -> Result<()> {
-        let tick = self.tick.map_or(1000, |tick| tick.as_micros());
-        if (100..=100_000).contains(&tick) {
-            return Ok(());
+        let wrong = |why: &str| Err(Error::Experiment(why.to_owned()));
+        match self.by {
+            RelayBy::Calls { tick, .. } => {
+                let tick = tick.map_or(1000, |tick| tick.as_micros());
+                match (100..=100_000).contains(&tick) {
+                    true => Ok(()),
+                    false => wrong("the interval of a relay is 100 us to 100 ms"),
+                }
+            }
+            RelayBy::Helper { longest_tick } => {
+                let may_be = longest_tick.is_zero()
+                    || (SHORTEST_TICK..=helper::LONGEST_TICK).contains(&longest_tick);
+                match may_be {
+                    true => Ok(()),
+                    false => wrong("the longest interval of a helper's relay is 0, or 1 to 5 ms"),
+                }
+            }
         }
-        let why = "the interval of a relay is 100 us to 100 ms".to_owned();
-        Err(Error::Experiment(why))
     }
+}
 
-    fn by(&self, mut way: impl Way, from: &TcpStream, to: &TcpStream) -> io::Result<Moved> {
-        to.set_nodelay(true)?;
-        let start = Instant::now();
-        let mut bytes = 0;
-        loop {
-            let moved = way.pass(from, to)?;
-            if moved == 0 {
-                break;
-            }
-            bytes += moved as u64;
-            if let Some(tick) = self.tick
-                && !has_arrived(from)?
-            {
-                let tick_ns = tick.as_nanos().max(1);
-                let into = start.elapsed().as_nanos() % tick_ns;
-                let left = u64::try_from(tick_ns - into).unwrap_or_default();
-                std::thread::sleep(Duration::from_nanos(left));
-            }
+/// Moves all bytes of a connection, at most once in a tick.
+fn pass_all(
+    mut way: impl Way,
+    tick: Option<Duration>,
+    from: &TcpStream,
+    to: &TcpStream,
+) -> io::Result<Moved> {
+    to.set_nodelay(true)?;
+    let start = Instant::now();
+    let mut bytes = 0;
+    loop {
+        let moved = way.pass(from, to)?;
+        if moved == 0 {
+            break;
         }
-        to.shutdown(std::net::Shutdown::Write)?;
-        Ok(Moved {
-            bytes,
-            seconds: start.elapsed().as_secs_f64(),
-            lost_bytes: None,
-        })
+        bytes += moved as u64;
+        if let Some(tick) = tick
+            && !has_arrived(from)?
+        {
+            let tick_ns = tick.as_nanos().max(1);
+            let into = start.elapsed().as_nanos() % tick_ns;
+            let left = u64::try_from(tick_ns - into).unwrap_or_default();
+            std::thread::sleep(Duration::from_nanos(left));
+        }
+    }
+    to.shutdown(std::net::Shutdown::Write)?;
+    Ok(moved(bytes, start))
+}
+
+/// Moves all bytes as a helper does from the proxy to the primary.
+fn as_a_helper(longest_tick: Duration, from: TcpStream, to: TcpStream) -> io::Result<Moved> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let start = Instant::now();
+        let [hs, pipe] = [from, to].map(|tcp| {
+            tcp.set_nonblocking(true)?;
+            tokio::net::TcpStream::from_std(tcp)
+        });
+        let options = helper::RelayOptions {
+            longest_tick,
+            ..helper::RelayOptions::default()
+        };
+        let relay = helper::Relay::new(pipe?, hs?, options)?;
+        let handle = relay.handle();
+        match relay.run().await {
+            helper::RelayEnd::Finished => Ok(moved(handle.moved().0, start)),
+            helper::RelayEnd::Failed { error, .. } => Err(error),
+            // Nothing stops it, and it has no budget.
+            end => Err(io::Error::other(format!("{end:?}"))),
+        }
+    })
+}
+
+fn moved(bytes: u64, start: Instant) -> Moved {
+    Moved {
+        bytes,
+        seconds: start.elapsed().as_secs_f64(),
+        lost_bytes: None,
     }
 }
 
@@ -202,17 +269,62 @@ mod tests {
         let ((mut sender, from), (to, mut receiver)) = (connected(), connected());
         sender.write_all(&[7; 100]).unwrap();
         drop(sender);
-        let options = RelayOptions {
-            listen: at,
-            to: at,
-            copies: Copies::Two,
-            tick: Some(Duration::from_millis(100)),
-        };
-        let moved = options.by(Little, &from, &to).unwrap();
+        let tick = Some(Duration::from_millis(100));
+        let moved = pass_all(Little, tick, &from, &to).unwrap();
         let mut received = Vec::new();
         receiver.read_to_end(&mut received).unwrap();
         assert_eq!((moved.bytes, received.len()), (100, 100));
         // One pass in a tick would take 99 of them.
         assert!(moved.seconds < 9.0, "{moved:?}");
+    }
+
+    #[test]
+    fn a_helpers_relay_moves_all_bytes_and_the_end() {
+        let sink = TcpListener::bind("127.0.0.1:0").unwrap();
+        for longest_ms in [0, 1, 5] {
+            let relay = Relay::open(RelayOptions {
+                listen: "127.0.0.1:0".parse().unwrap(),
+                to: sink.local_addr().unwrap(),
+                by: RelayBy::Helper {
+                    longest_tick: Duration::from_millis(longest_ms),
+                },
+            });
+            let relay = relay.unwrap();
+            let at = relay.address().unwrap();
+            let [moved, received] = std::thread::scope(|scope| {
+                let relay = scope.spawn(|| relay.relay().unwrap().bytes);
+                let mut sender = TcpStream::connect(at).unwrap();
+                let mut receiver = sink.accept().unwrap().0;
+                let reader = scope.spawn(move || {
+                    let mut all = Vec::new();
+                    receiver.read_to_end(&mut all).unwrap();
+                    all.len() as u64
+                });
+                sender.write_all(&[7; 3_000_000]).unwrap();
+                drop(sender);
+                [relay.join().unwrap(), reader.join().unwrap()]
+            });
+            assert_eq!((moved, received), (3_000_000, 3_000_000), "{longest_ms}");
+        }
+    }
+
+    #[test]
+    fn intervals_that_a_helper_has_not_are_refused() {
+        let of = |us| RelayOptions {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            to: "127.0.0.1:9".parse().unwrap(),
+            by: RelayBy::Helper {
+                longest_tick: Duration::from_micros(us),
+            },
+        };
+        assert!(
+            [0, 1_000, 5_000]
+                .into_iter()
+                .all(|us| of(us).check().is_ok())
+        );
+        for us in [1, 999, 5_001] {
+            let why = of(us).check().unwrap_err().to_string();
+            assert!(why.contains("0, or 1 to 5 ms"), "{why}");
+        }
     }
 }

@@ -285,7 +285,7 @@ fn wrong_options_are_refused() {
                 tick: Duration::ZERO,
                 ..udp.clone()
             },
-            "1 ms to 1 s",
+            "100 us to 1 s",
         ),
         (
             SendOptions {
@@ -374,8 +374,7 @@ fn a_relay_passes_everything_on() {
         let relay = Relay::open(RelayOptions {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             to: receiver.address().unwrap(),
-            copies,
-            tick,
+            by: RelayBy::Calls { copies, tick },
         });
         let relay = relay.unwrap();
         let options = SendOptions {
@@ -397,8 +396,10 @@ fn a_relay_passes_everything_on() {
     let slow = Relay::open(RelayOptions {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         to: SocketAddr::from(([127, 0, 0, 1], 9)),
-        copies: Copies::One,
-        tick: Some(Duration::from_secs(1)),
+        by: RelayBy::Calls {
+            copies: Copies::One,
+            tick: Some(Duration::from_secs(1)),
+        },
     });
     let why = slow.err().unwrap().to_string();
     assert!(why.contains("100 us to 100 ms"), "{why}");

@@ -68,10 +68,14 @@ pub(super) enum After {
 }
 
 impl Batching {
-    /// Off. Intervals reach `longest`, at least [`LEAST_TICK`].
+    /// Off. Intervals reach `longest`, at least [`LEAST_TICK`]; there are none where it is zero.
     pub(super) fn new(longest: Duration) -> Self {
+        let longest = match longest.is_zero() {
+            true => longest,
+            false => longest.max(LEAST_TICK),
+        };
         Self {
-            longest: longest.max(LEAST_TICK),
+            longest,
             state: OFF,
         }
     }
@@ -105,7 +109,7 @@ impl Batching {
                 let is_close = last_wake.is_some_and(|t| now.saturating_sub(t) < BUSY_GAP);
                 *last_wake = Some(now);
                 *close_wakes = if is_close { *close_wakes + 1 } else { 0 };
-                if *close_wakes < BUSY_WAKES {
+                if *close_wakes < BUSY_WAKES || self.longest.is_zero() {
                     return After::Arrivals;
                 }
                 self.state = State::On {
@@ -211,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn without_a_longest_interval_every_arrival_is_an_event() {
+        let mut batching = Batching::new(Duration::ZERO);
+        for n in 1..100 {
+            let after = batching.after_turn(us(100 * n), 8192, false, 0);
+            assert_eq!(after, After::Arrivals);
+        }
+    }
+
+    #[test]
     fn the_interval_is_an_eighth_of_the_time_of_a_flow_and_bounded() {
         let mut batching = started();
         let mut now = us(2000);
@@ -229,7 +242,7 @@ mod tests {
             ticks(&mut batching, &mut now, 5000, 1);
         }
         assert!((us(42_000)..us(48_000)).contains(&now), "{now:?}");
-        assert_eq!(Batching::new(Duration::ZERO).longest, LEAST_TICK);
+        assert_eq!(Batching::new(us(1)).longest, LEAST_TICK);
     }
 
     #[test]

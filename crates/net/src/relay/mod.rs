@@ -72,7 +72,8 @@ pub struct RelayOptions {
     pub bound_bytes: u64,
     /// Budget of bytes, both directions together.
     pub budget: Option<Arc<Budget>>,
-    /// Longest interval at which the relay looks for bytes of a flow; at least 1 ms.
+    /// Longest interval at which the relay looks for bytes of a flow, at least 1 ms; zero to look
+    /// at every arrival.
     pub longest_tick: Duration,
     /// Whether the helper has other pipes to the same primary. The queue of each over TCP is kept
     /// short then. It may be set while the relay runs.

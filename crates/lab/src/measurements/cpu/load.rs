@@ -13,7 +13,9 @@ use mpbond_units::{BitRate, duration_text};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::bulk::{Copies, Datagrams, Files, ReceiveOptions, RelayOptions, SendOptions, Transport};
+use crate::bulk::{
+    Copies, Datagrams, Files, ReceiveOptions, RelayBy, RelayOptions, SendOptions, Transport,
+};
 use crate::cable::{self, Cable, Units};
 use crate::host::Host;
 
@@ -99,7 +101,7 @@ struct Transfer {
     #[serde(default = "tick", with = "duration_text")]
     tick: Duration,
     /// A relay between the two ends, over TCP.
-    relay: Option<RelayBy>,
+    relay: Option<Relayed>,
 }
 
 /// Link between the ends of a transfer.
@@ -115,22 +117,38 @@ pub(super) enum Link {
     VethPackets,
 }
 
-/// A relay by `mpbond traffic relay`.
+/// A relay by `mpbond traffic relay`: of calls with `copy`, or that of a helper with
+/// `longest_tick`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RelayBy {
-    copy: Copies,
+struct Relayed {
+    copy: Option<Copies>,
     /// Interval of moving bytes; at once when absent.
     #[serde(default, with = "duration_text::option")]
     tick: Option<Duration>,
+    /// Longest interval at which a helper's relay looks for bytes; zero to look at every arrival.
+    #[serde(default, with = "duration_text::option")]
+    longest_tick: Option<Duration>,
 }
 
-impl RelayBy {
+impl Relayed {
+    fn by(&self) -> Result<RelayBy, String> {
+        match (self.copy, self.tick, self.longest_tick) {
+            (Some(copies), tick, None) => Ok(RelayBy::Calls { copies, tick }),
+            (None, None, Some(longest_tick)) => Ok(RelayBy::Helper { longest_tick }),
+            _ => Err("a relay has copy, and tick if any, or longest_tick alone".to_owned()),
+        }
+    }
+
     /// Starts a relay to `to`, and returns its address.
     fn start(&self, to: &str) -> Result<(Program, String), String> {
+        let us = |tick: Duration| format!("{}us", tick.as_micros());
+        let (how, value, tick) = match self.by()? {
+            RelayBy::Calls { copies, tick } => ("--copy", name_of(copies).to_owned(), tick.map(us)),
+            RelayBy::Helper { longest_tick } => ("--longest-tick", us(longest_tick), None),
+        };
         let mut relay = vec!["traffic", "relay", "--listen", "127.0.0.1:0", "--to", to];
-        relay.extend(["--copy", name_of(self.copy), "--json"]);
-        let tick = self.tick.map(|tick| format!("{}us", tick.as_micros()));
+        relay.extend([how, &value, "--json"]);
         if let Some(tick) = &tick {
             relay.extend(["--tick", tick]);
         }
@@ -221,11 +239,14 @@ impl Transfer {
             datagrams: self.taken(),
             file,
         };
-        let relay = self.relay.as_ref().map(|relay| RelayOptions {
+        let by = match self.relay.as_ref().map(Relayed::by).transpose() {
+            Ok(by) => by,
+            Err(why) => return Some(why),
+        };
+        let relay = by.map(|by| RelayOptions {
             listen: ANY,
             to: ANY,
-            copies: relay.copy,
-            tick: relay.tick,
+            by,
         });
         if relay.is_some() && self.transport != Transport::Tcp {
             return Some("a relay needs the transport tcp".to_owned());

@@ -305,7 +305,16 @@ fn errors_name_the_scheme() {
             of_transfer("relay = { copy = \"two\", tick = \"1s\" }"),
             "100 us to 100 ms",
         ),
-        (of_transfer("tick = \"2s\""), "1 ms to 1 s"),
+        (
+            of_transfer("relay = { copy = \"one\", longest_tick = \"5ms\" }"),
+            "or longest_tick alone",
+        ),
+        (of_transfer("relay = {}"), "or longest_tick alone"),
+        (
+            of_transfer("relay = { longest_tick = \"9ms\" }"),
+            "0, or 1 to 5 ms",
+        ),
+        (of_transfer("tick = \"2s\""), "100 us to 1 s"),
         (
             format!("{head}power = {{ profile = \"lte-2012\", mhz = 1.0 }}\n{HALF}"),
             "lte-2012",
