@@ -9,6 +9,7 @@
 //!   Packages", 1996; the default of R and NumPy). The median is the quantile at 1/2.
 //! - The *standard deviation* is the estimate from a sample, divided by n − 1.
 //! - A *mean's interval* is Student's t with n − 1 degrees of freedom.
+//! - A *ratio of sums* has the interval of the jackknife ([`ratio_of_sums`]).
 //! - A *median's interval* comes from order statistics and holds for any distribution.
 //!
 //! ```
@@ -24,8 +25,11 @@
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
 pub mod clock;
+mod ratio;
 
 use distrs::StudentsT;
+
+pub use ratio::{Ratio, ratio_of_sums};
 
 /// Values in ascending order. NaN sorts last (negative NaN first).
 #[derive(Debug, Clone, PartialEq, Default)]
