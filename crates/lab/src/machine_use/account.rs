@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::processes;
 use super::soaker::Soaker;
 
-/// Counters at one instant; all of them only grow.
+/// Counters at one instant. Those of steal and of other processes may go back ([`Use::went_back`]).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Counters {
     /// Since any instant that is the same for both ends of a run.
@@ -53,8 +53,7 @@ impl Use {
         if seconds <= 0.0 {
             return None;
         }
-        let share =
-            |of: fn(&Counters) -> Duration| of(to).saturating_sub(of(from)).as_secs_f64() / seconds;
+        let share = |of: fn(&Counters) -> Duration| grown(of(from), of(to)) / seconds;
         Some(Self {
             seconds,
             all: processors as f64 - share(|c| c.idle),
@@ -68,33 +67,23 @@ impl Use {
         self.all - self.steal - self.others
     }
 
+    /// Whether a counter went back, so that the use that is not the run's is not known: that of a
+    /// process that ended between two readings and was not waited for, or while one was taken.
+    pub(crate) fn went_back(&self) -> bool {
+        self.steal < 0.0 || self.others < 0.0
+    }
+
     /// Use that is not the run's.
     pub(crate) fn foreign(&self) -> f64 {
         self.steal + self.others
     }
 }
 
-/// Two runs in one repetition.
-#[cfg(feature = "measurements")]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pair {
-    pub(crate) of: Use,
-    pub(crate) with: Use,
-}
-
-#[cfg(feature = "measurements")]
-impl Pair {
-    /// The share that `of` saves, 1 − CPU₁/CPU₂. At one clock frequency it is also the share of
-    /// the processor's energy ("Trimming the Smartphone Network Stack", section 4.1). `idle` is the
-    /// use of the machine without traffic.
-    pub(crate) fn saving(&self, idle: f64) -> Option<f64> {
-        let (of, with) = (self.of.own() - idle, self.with.own() - idle);
-        (with > 0.0).then(|| 1.0 - of / with)
-    }
-
-    /// Use that `of` saves, in processors.
-    pub(crate) fn saved(&self) -> f64 {
-        self.with.own() - self.of.own()
+/// Growth of a counter in seconds, negative where it went back.
+fn grown(from: Duration, to: Duration) -> f64 {
+    match to.checked_sub(from) {
+        Some(grown) => grown.as_secs_f64(),
+        None => -from.saturating_sub(to).as_secs_f64(),
     }
 }
 
@@ -130,19 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn savings_are_shares_of_the_second_run() {
-        let run = |all: f64, steal: f64, others: f64| Use {
-            seconds: 20.0,
-            all,
-            steal,
-            others,
+    fn a_counter_that_went_back_is_told() {
+        let from = counters(1_000, 500, 70, 9_000);
+        let used = |steal_ms, others_ms| {
+            Use::between(2, &from, &counters(21_000, 34_500, steal_ms, others_ms)).unwrap()
         };
-        let [of, with] = [run(0.40, 0.05, 0.05), run(0.60, 0.06, 0.04)];
-        let even = Pair { of, with };
-        assert!(near(even.saved(), 0.2));
-        assert!(near(even.saving(0.0).unwrap(), 0.4));
-        // An idle machine uses 0.1 for its ticks.
-        assert!(near(even.saving(0.1).unwrap(), 0.5));
-        assert!(even.saving(0.5).is_none());
+        // A process with 1 s is gone.
+        let gone = used(70, 8_000);
+        assert!(gone.went_back() && near(gone.others, -0.05), "{gone:?}");
+        assert!(used(60, 9_000).went_back());
+        assert!(!used(70, 9_000).went_back());
     }
 }

@@ -36,7 +36,11 @@ pub(crate) fn why_disturbed(waited: Option<&Waited>, used: Option<&Use>) -> Opti
         )
     });
     by_waiting.or_else(|| {
-        let foreign = used?.foreign();
+        let used = used?;
+        if used.went_back() {
+            return Some("the use by others is not known: a counter went back".to_owned());
+        }
+        let foreign = used.foreign();
         (foreign > MAX_FOREIGN).then(|| {
             format!(
                 "others used {:.0} % of a processor (at most {:.0} % is undisturbed)",
@@ -58,12 +62,13 @@ pub(crate) fn are_enough(undisturbed: usize, planned: usize) -> bool {
 }
 
 /// Whether runs of one repetition can be compared by their use of the machine: others hardly used
-/// it, and as much during all of them.
+/// it, and as much during all of them, as far as the counters tell.
 pub(crate) fn are_undisturbed(runs: &[Use]) -> bool {
     let foreign = || runs.iter().map(Use::foreign);
     let most = foreign().fold(0.0, f64::max);
     let least = foreign().fold(most, f64::min);
-    most <= MAX_FOREIGN && most - least <= MAX_DIFFERENCE
+    let is_known = !runs.iter().any(Use::went_back);
+    is_known && most <= MAX_FOREIGN && most - least <= MAX_DIFFERENCE
 }
 
 #[cfg(test)]
@@ -115,6 +120,8 @@ mod tests {
             why,
             "others used 30 % of a processor (at most 25 % is undisturbed)"
         );
+        let why = why_disturbed(Some(&quiet), Some(&used(0.05, -0.01))).unwrap();
+        assert_eq!(why, "the use by others is not known: a counter went back");
     }
 
     #[test]
@@ -136,6 +143,9 @@ mod tests {
         let [more, less] = [used(0.115, 0.0), used(0.085, 0.0)];
         assert!(are_undisturbed(&[more, even]) && are_undisturbed(&[even, less]));
         assert!(!are_undisturbed(&[more, even, less]));
+        // A counter that went back.
+        assert!(!are_undisturbed(&[used(0.01, -0.001), used(0.0, 0.0)]));
+        assert!(!are_undisturbed(&[used(-0.001, 0.01)]));
         assert!(are_undisturbed(&[used(0.0, 0.25)]) && !are_undisturbed(&[used(0.0, 0.26)]));
     }
 }

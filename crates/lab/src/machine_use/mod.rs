@@ -12,9 +12,9 @@ mod processes;
 mod soaker;
 mod waits;
 
-pub use account::Use;
 #[cfg(feature = "measurements")]
-pub(crate) use account::{Counters, Pair};
+pub(crate) use account::Counters;
+pub use account::Use;
 pub(crate) use disturbed::{are_enough, are_undisturbed, further, why_disturbed};
 pub(crate) use line::{Reader, Reading, serve};
 #[cfg(feature = "measurements")]

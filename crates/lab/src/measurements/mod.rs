@@ -12,6 +12,7 @@ mod kernel;
 mod merge;
 mod meter;
 mod options;
+mod order;
 mod outcome;
 mod parts;
 mod probe;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Doing, Error, Result};
 use crate::report::{Beside, Check, Sheet};
 pub use options::Options;
+use order::Order;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -88,6 +90,8 @@ struct Published {
     of: String,
     what: String,
     published: String,
+    /// The published sign of a saving.
+    order: Option<Order>,
 }
 
 /// Parses a part of a file; errors name the wrong line.
@@ -183,6 +187,9 @@ impl Measurement {
                 return Err(format!("there is no figure \"{of}\": {}", keys.join(", ")));
             }
         }
+        for paper in self.head.papers.iter().filter(|p| p.order.is_some()) {
+            Order::check(&paper.of)?;
+        }
         let free = self.head.checks.iter();
         if let Some(c) = free
             .into_iter()
@@ -259,7 +266,11 @@ impl Measurement {
             .head
             .checks
             .iter()
-            .map(|c| judged(c, value(&c.of)))
+            .map(|c| {
+                let check = judged(c, value(&c.of));
+                let holds = check.holds.filter(|_| !outcome.inexact.contains(&c.of));
+                Check { holds, ..check }
+            })
             .chain(outcome.checks)
             .collect();
         sheet.paper = (self.head.papers.iter())
@@ -268,16 +279,24 @@ impl Measurement {
                 what: p.what.clone(),
                 published: p.published.clone(),
                 ours: shown(&p.of, value(&p.of)),
+                order: p.order.map(|order| {
+                    let interval = outcome.intervals.get(&p.of).copied();
+                    order.words(interval, |end| shown(&p.of, Some(end)))
+                }),
             })
             .collect();
         sheet.tables = outcome.tables;
         sheet.pictures = outcome.pictures;
         sheet.notes = outcome.notes;
-        // These are computed, in no time and always whole.
+        // These are computed, and always whole.
         if quick
             && !matches!(
                 self.kind,
-                Kind::Watch(_) | Kind::CpuShare(_) | Kind::Meter(_)
+                Kind::Airtime(_)
+                    | Kind::CpuShare(_)
+                    | Kind::Meter(_)
+                    | Kind::Recordings(_)
+                    | Kind::Watch(_)
             )
         {
             sheet

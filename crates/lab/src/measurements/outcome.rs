@@ -1,6 +1,6 @@
 //! The result of a measurement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::{Check, SheetTable};
 
@@ -9,6 +9,10 @@ use crate::report::{Check, SheetTable};
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) figures: BTreeMap<String, Option<f64>>,
+    /// The 95 % intervals of those figures that have one.
+    pub(super) intervals: BTreeMap<String, (f64, f64)>,
+    /// Keys of figures that are too inexact for a verdict.
+    pub(super) inexact: BTreeSet<String>,
     pub(super) checks: Vec<Check>,
     pub(super) tables: Vec<SheetTable>,
     pub(super) pictures: Vec<String>,

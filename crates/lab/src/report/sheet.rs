@@ -64,6 +64,9 @@ pub struct Beside {
     pub published: String,
     /// The value measured here.
     pub ours: String,
+    /// Whether ours has the published sign, in words, where that is published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
 }
 
 /// A table.
@@ -139,10 +142,15 @@ impl Sheet {
 
     fn grids(&self) -> Vec<(&str, &str, Grid)> {
         let mut all = Vec::new();
-        let mut beside = Grid::new(["figure", "of", "published", "here"], &[0, 1, 2, 3]);
+        let has_order = self.paper.iter().any(|b| b.order.is_some());
+        let mut header = vec!["figure", "of", "published", "here"];
+        header.extend(has_order.then_some("order"));
+        let mut beside = Grid::new(header, &[0, 1, 2, 3, 4]);
         for b in &self.paper {
             let row = [&b.figure, &b.what, &b.published, &b.ours];
-            beside.row(row.map(Clone::clone).to_vec());
+            let mut row = row.map(Clone::clone).to_vec();
+            row.extend(has_order.then(|| b.order.clone().unwrap_or_default()));
+            beside.row(row);
         }
         let mut checks = Grid::new(["what", "wanted", "got", ""], &[0, 1, 2, 3]);
         for c in &self.checks {
@@ -316,6 +324,7 @@ mod tests {
                 what: "x".to_owned(),
                 published: "1 ms".to_owned(),
                 ours: "2 ms".to_owned(),
+                order: None,
             }],
             tables: vec![SheetTable {
                 title: "T".to_owned(),
@@ -349,6 +358,30 @@ mod tests {
             "{}",
             s.to_text()
         );
+    }
+
+    #[test]
+    fn an_order_is_told_in_words_in_all_formats() {
+        let mut s = sheet();
+        let page = |s: &Sheet| super::super::to_html_with("t", "d", &[], std::slice::from_ref(s));
+        assert!(!s.to_text().contains("order") && !page(&s).contains("<th>order"));
+        s.paper[0].order = Some("the other way round".to_owned());
+        s.paper.push(Beside {
+            order: None,
+            ..s.paper[0].clone()
+        });
+        assert!(
+            s.to_text().contains("2 ms  the other way round\n"),
+            "{}",
+            s.to_text()
+        );
+        assert!(s.to_markdown().contains("| 2 ms | the other way round |"));
+        assert!(
+            s.to_markdown().contains("| 2 ms |  |"),
+            "{}",
+            s.to_markdown()
+        );
+        assert!(page(&s).contains("<td>2 ms</td><td>the other way round</td>"));
     }
 
     /// A chart is shown as an image, and markup of a record stays inside of it.

@@ -15,6 +15,7 @@ mod load;
 mod repetition;
 mod report;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mpbond_units::BitRate;
@@ -32,6 +33,8 @@ use repetition::{Load, Ran, Repetition, Run, run};
 
 /// A short run: one repetition of this duration.
 const QUICK: Duration = Duration::from_millis(500);
+/// Figure of the rate at which data arrived.
+const ARRIVED: &str = "arrived_mbps";
 /// Name of the run without a load.
 const NONE: &str = "none";
 /// Rates of transfers.
@@ -208,7 +211,7 @@ impl Cpu {
     pub(super) fn keys(&self) -> Vec<String> {
         let loads = self.loads();
         let of_loads = loads.iter().flat_map(|load| {
-            let figures = ["cpu_share", "per_GB_s", "arrived_mbps"];
+            let figures = ["cpu_share", "per_GB_s", ARRIVED];
             let count = if load.scheme.has_rate() { 3 } else { 1 };
             let figures = figures.into_iter().take(count);
             figures.map(|figure| format!("{}: {figure}", load.name))
@@ -235,6 +238,13 @@ impl Cpu {
         }
     }
 
+    /// Figures of which a run says nothing: in a short one, the kernel's steps of 10 ms are 2 % of
+    /// a processor.
+    fn inexact(&self, options: &Options) -> BTreeSet<String> {
+        let keys = self.keys().into_iter().filter(|_| options.is_quick());
+        keys.filter(|key| !key.ends_with(ARRIVED)).collect()
+    }
+
     /// Completes the repetitions that are kept for the experiment of this name, and reports all.
     ///
     /// # Errors
@@ -244,7 +254,10 @@ impl Cpu {
         let names = self.loads().into_iter().map(|load| load.name).collect();
         let subject = Subject::new(experiment, plan.length, names);
         let mut kept = Kept::open(subject, options.resume.as_deref())?;
-        let mut outcome = Outcome::default();
+        let mut outcome = Outcome {
+            inexact: self.inexact(options),
+            ..Outcome::default()
+        };
         // Nothing is started where all have run before.
         if self.next(&plan, kept.all()).is_some() {
             match self.start() {

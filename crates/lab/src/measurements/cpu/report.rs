@@ -1,10 +1,10 @@
 //! Tables and figures of the repetitions.
 
-use mpbond_statistics::Sample;
+use mpbond_statistics::{Sample, ratio_of_sums};
 
 use super::repetition::{Ran, Repetition};
-use super::{Cpu, NONE};
-use crate::machine_use::{Pair, Use, are_enough, are_undisturbed};
+use super::{ARRIVED, Cpu, NONE};
+use crate::machine_use::{Use, are_enough, are_undisturbed};
 use crate::measurements::outcome::Outcome;
 use crate::report::{Check, SheetTable};
 
@@ -72,7 +72,7 @@ impl Cpu {
             if load.scheme.has_rate() {
                 put("per_GB_s", per_gb);
                 // Other programs may delay a transfer, but its figure is right beside them.
-                put("arrived_mbps", rate_of(&runs).map(|rate| rate * 8.0 / 1e6));
+                put(ARRIVED, rate_of(&runs).map(|rate| rate * 8.0 / 1e6));
             }
         }
         outcome.tables.push(table);
@@ -115,7 +115,10 @@ impl Cpu {
         };
         let mut table = SheetTable {
             title: "Savings, by pairs of runs of one repetition".to_owned(),
-            note: format!("saving: 1 - use of the first / use of the second{of_power}"),
+            note: format!(
+                "saving: 1 - use of the first / use of the second, of the sums over the \
+                 undisturbed pairs, with the 95 % interval of the jackknife{of_power}"
+            ),
             header: [
                 "comparison",
                 "undisturbed pairs",
@@ -130,35 +133,42 @@ impl Cpu {
         };
         for compare in &self.compared() {
             let pairs = all.iter().filter_map(|r| {
-                let pair = Pair {
-                    of: r.ran(compare.of)?.used,
-                    with: r.ran(compare.with)?.used,
-                };
-                let compares = are_undisturbed(&[pair.of, pair.with, r.idle]);
-                compares.then(|| (pair, r.idle.own()))
+                let (of, with) = (r.ran(compare.of)?.used, r.ran(compare.with)?.used);
+                let compares = are_undisturbed(&[of, with, r.idle]);
+                compares.then(|| (of.own() - r.idle.own(), with.own() - r.idle.own()))
             });
-            let quiet: Vec<(Pair, f64)> = pairs.collect();
-            // Without those pairs that have none, the mean would not be that of the others.
-            let savings: Option<Vec<f64>> = quiet
-                .iter()
-                .map(|(pair, idle)| pair.saving(*idle))
-                .collect();
-            let savings = savings.and_then(|values| enough(values, planned));
-            let saved = enough(quiet.iter().map(|(p, _)| p.saved()).collect(), planned);
-            let share = savings.as_ref().and_then(Sample::mean);
+            let quiet: Vec<(f64, f64)> = pairs.collect();
+            let is_enough = are_enough(quiet.len(), planned);
+            let saving = ratio_of_sums(&quiet).filter(|_| is_enough);
+            let share = saving.map(|ratio| 1.0 - ratio.value);
+            let of_share = saving.and_then(|ratio| ratio.interval);
+            let of_share = of_share.map(|(low, high)| (1.0 - high, 1.0 - low));
+            let saved = quiet.iter().map(|(of, with)| with - of).collect();
+            let saved = enough(saved, planned);
+            let of_saved = saved.as_ref().and_then(Sample::mean_interval);
             let saved = saved.as_ref().and_then(Sample::mean);
-            let milliwatts = saved.zip(milliwatts).map(|(saved, mw)| saved * mw);
+            let in_mw = saved.zip(milliwatts).map(|(saved, mw)| saved * mw);
+            let of_mw = of_saved
+                .zip(milliwatts)
+                .map(|((a, b), mw)| (a * mw, b * mw));
             table.rows.push(vec![
                 compare.name.clone(),
                 format!("{} of {}", quiet.len(), all.len()),
                 cell(share.map(|s| s * 100.0)),
-                interval(savings.as_ref()),
-                cell(milliwatts),
+                interval(of_share),
+                cell(in_mw),
             ]);
-            let figures = &mut outcome.figures;
-            figures.insert(format!("{}: saving_share", compare.name), share);
-            figures.insert(format!("{}: saved_share", compare.name), saved);
-            figures.insert(format!("{}: saved_mW", compare.name), milliwatts);
+            for (figure, value, interval) in [
+                ("saving_share", share, of_share),
+                ("saved_share", saved, of_saved),
+                ("saved_mW", in_mw, of_mw),
+            ] {
+                let key = format!("{}: {figure}", compare.name);
+                if let Some(interval) = interval {
+                    outcome.intervals.insert(key.clone(), interval);
+                }
+                outcome.figures.insert(key, value);
+            }
         }
         table
     }
@@ -198,7 +208,7 @@ fn row(
     let lost = lost.map(|a| a.lost_share() * 100.0).collect::<Sample>();
     cells.extend([
         cell(own.map(|share| share * 100.0)),
-        interval(used),
+        interval(used.and_then(Sample::mean_interval)),
         mean(|u| u.all),
         mean(|u| u.steal),
         mean(|u| u.others),
@@ -213,9 +223,9 @@ fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"))
 }
 
-/// The 95 % interval of the mean, in percent.
-fn interval(sample: Option<&Sample>) -> String {
-    match sample.and_then(Sample::mean_interval) {
+/// A 95 % interval, in percent.
+fn interval(of: Option<(f64, f64)>) -> String {
+    match of {
         Some((low, high)) => format!("{:.2} to {:.2}", low * 100.0, high * 100.0),
         None => "-".to_owned(),
     }

@@ -182,24 +182,32 @@ fn disturbed_runs_enter_no_figure_but_the_arrival_rate() {
     assert!(outcome.figures["tcp: arrived_mbps"].is_some());
 }
 
+/// The report of ten repetitions of which the first ones are changed.
+fn report_of(c: &Cpu, count: usize, change: fn(&mut Repetition)) -> Outcome {
+    let mut all = repetitions(10, 0);
+    all.iter_mut().take(count).for_each(change);
+    let mut outcome = Outcome::default();
+    c.report(&all, 10, &mut outcome);
+    outcome
+}
+
 #[test]
 fn a_saving_needs_an_undisturbed_run_without_a_load() {
     let c = cpu(&format!(
         "seconds = 20\nrepetitions = 10\n{HALF}{QUARTER}{COMPARE}"
     ));
-    let report = |change: fn(&mut Repetition)| {
-        let mut all = repetitions(10, 0);
-        all.iter_mut().take(4).for_each(change);
-        let mut outcome = Outcome::default();
-        c.report(&all, 10, &mut outcome);
-        outcome
-    };
+    let report = |change: fn(&mut Repetition)| report_of(&c, 4, change);
     // Softirqs charged to another program during the run without a load.
     let outcome = report(|r| r.idle = used(0.1, 0.2));
     assert!((outcome.figures["less: saving_share"].unwrap() - 0.5).abs() < 1e-9);
     assert_eq!(outcome.tables[1].rows[0][1], "6 of 10");
-    // The second load used no more than the idle machine: no mean of the other pairs.
+    // In four pairs the second load used less than the idle machine. The sums are
+    // 6 * 0.25 - 4 * 0.34 and 6 * 0.5 - 4 * 0.09.
     let outcome = report(|r| r.idle = used(0.6, 0.0));
+    let saving = outcome.figures["less: saving_share"].unwrap();
+    assert!((saving - (1.0 - 0.14 / 2.64)).abs() < 1e-9, "{saving}");
+    // In all pairs.
+    let outcome = report_of(&c, 10, |r| r.idle = used(0.6, 0.0));
     assert_eq!(outcome.figures["less: saving_share"], None);
     assert!((outcome.figures["less: saved_share"].unwrap() - 0.25).abs() < 1e-9);
     assert_eq!(outcome.tables[1].rows[0][1], "10 of 10");
@@ -222,6 +230,45 @@ fn only_the_cables_that_loads_need_are_made() {
     assert_eq!(links(&over("veth-packets")), [Units::Packets]);
     let both = over("veth-packets") + &over("veth");
     assert_eq!(links(&both), [Units::Large, Units::Packets]);
+}
+
+#[test]
+fn savings_have_intervals() {
+    let c = cpu(&format!(
+        "seconds = 20\nrepetitions = 10\n{POWER}{HALF}{QUARTER}{COMPARE}"
+    ));
+    // Half of the pairs save 0.25 of 0.5, the others 0.15.
+    let outcome = report_of(&c, 5, |r| r.runs[1] = Run::Ran(ran(used(0.36, 0.0))));
+    let interval = |figure: &str| outcome.intervals[&format!("less: {figure}")];
+    // The deviation is 0.05 * sqrt(10 / 9); t(9) = 2.262157.
+    let error = 2.262_157 * 0.05 / 3.0;
+    let (low, high) = interval("saved_share");
+    assert!((low - (0.2 - error)).abs() < 1e-6 && (high - (0.2 + error)).abs() < 1e-6);
+    // All second loads used the same, so that the ratio is as exact as the difference.
+    let (low, high) = interval("saving_share");
+    assert!((low - (0.4 - 2.0 * error)).abs() < 1e-6 && (high - (0.4 + 2.0 * error)).abs() < 1e-6);
+    let (low, high) = interval("saved_mW");
+    assert!((low - (0.2 - error) * 760.0).abs() < 1e-3 && low < high);
+}
+
+#[test]
+fn in_a_short_run_only_arrival_rates_are_judged() {
+    let c = cpu(&format!("seconds = 20\nrepetitions = 10\n{HALF}{TRANSFER}"));
+    let short = Options {
+        at_most: Some(Duration::from_secs(12)),
+        ..Options::default()
+    };
+    let inexact: Vec<String> = c.inexact(&short).into_iter().collect();
+    assert_eq!(
+        inexact,
+        [
+            "half: cpu_share",
+            "none: cpu_share",
+            "tcp: cpu_share",
+            "tcp: per_GB_s"
+        ]
+    );
+    assert!(c.inexact(&Options::default()).is_empty());
 }
 
 #[test]
