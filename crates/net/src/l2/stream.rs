@@ -244,6 +244,11 @@ impl L2Stream {
         f(self.shared.state().port.channel())
     }
 
+    /// Name of the interface at the start.
+    pub fn interface(&self) -> String {
+        self.shared.state().port.socket().interface().to_owned()
+    }
+
     /// Frames that were dropped: of strangers, changed, or out of the window.
     pub fn refused(&self) -> u64 {
         self.shared.state().port.refused()

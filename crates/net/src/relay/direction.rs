@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep};
 use super::batching::{After, Batching};
 use super::hop::Hop;
 use super::kernel_pipe::KernelPipe;
+use super::lent_rate::{Grant, Pace};
 use super::ring::Ring;
 use super::sink_queue::SinkQueue;
 use super::stats::Budget;
@@ -51,6 +52,13 @@ pub(super) enum Halt {
     BudgetSpent,
 }
 
+/// Limits of what a direction may read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits<'a> {
+    pub budget: Option<&'a Budget>,
+    pub pace: Option<&'a Pace>,
+}
+
 /// One direction of a relay: the buffer between its sockets and the wake-up policy.
 #[derive(Debug)]
 pub(super) struct Direction {
@@ -78,6 +86,11 @@ pub(super) struct Direction {
     batching: Batching,
     start: Instant,
     tick: Pin<Box<Sleep>>,
+    /// Bytes that the pace has granted for the end of `paced`.
+    granted: Option<u64>,
+    paced: Pin<Box<Sleep>>,
+    /// The end of `paced` is waited for.
+    waits_for_pace: bool,
 }
 
 /// Whether splice(2) pays for this source's packet sizes.
@@ -124,6 +137,9 @@ impl Direction {
             batching: Batching::new(longest_tick),
             start: Instant::now(),
             tick: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            granted: None,
+            paced: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            waits_for_pace: false,
         }
     }
 
@@ -171,7 +187,7 @@ impl Direction {
         cx: &mut Context<'_>,
         source: &impl Hop,
         sink: &impl Hop,
-        budget: Option<&Budget>,
+        limits: Limits<'_>,
     ) -> Poll<Result<Moved, Halt>> {
         let failed = |end| move |e| Halt::Failed(end, e);
         if self.finished {
@@ -189,7 +205,13 @@ impl Direction {
             due |= queue.poll_again(cx);
         }
         let (mut arrived, mut ticked) = (false, false);
-        if !self.source_ended && !self.is_at_bound(sink).map_err(failed(End::Sink))? {
+        if self.waits_for_pace {
+            // What arrives meanwhile waits.
+            if self.paced.as_mut().poll(cx).is_ready() {
+                self.waits_for_pace = false;
+                due = true;
+            }
+        } else if !self.source_ended && !self.is_at_bound(sink).map_err(failed(End::Sink))? {
             if let Poll::Ready(r) = source.poll_read_ready(cx) {
                 r.map_err(failed(End::Source))?;
                 arrived = true;
@@ -202,7 +224,7 @@ impl Direction {
         if !due {
             return Poll::Pending;
         }
-        let moved = self.turn(source, sink, budget)?;
+        let moved = self.turn(source, sink, limits)?;
         if arrived || ticked {
             let backlog = match self.batching.is_on() {
                 true => self.held_bytes() + sink.unsent_bytes().map_err(failed(End::Sink))?,
@@ -244,7 +266,7 @@ impl Direction {
         &mut self,
         source: &S,
         sink: &K,
-        budget: Option<&Budget>,
+        limits: Limits<'_>,
     ) -> Result<Moved, Halt> {
         let mut moved = Moved::default();
         loop {
@@ -263,13 +285,20 @@ impl Direction {
                 break;
             }
             let wanted = room.min(TURN_BYTES);
-            let granted = budget.map_or(wanted, |b| b.reserve(wanted));
+            let Some(allowed) = self.allowed(wanted, limits.pace) else {
+                break;
+            };
+            let granted = limits.budget.map_or(allowed, |b| b.reserve(allowed));
             if granted == 0 {
                 return Err(Halt::BudgetSpent);
             }
             let filled = self.fill::<S, K>(source, granted, moved.read > 0);
-            if let Some(budget) = budget {
-                budget.give_back(granted - filled.as_ref().map_or(0, |f| f.bytes));
+            let read = filled.as_ref().map_or(0, |f| f.bytes);
+            if let Some(budget) = limits.budget {
+                budget.give_back(granted - read);
+            }
+            if let Some(pace) = limits.pace {
+                pace.give_back(allowed - read);
             }
             let filled = filled.map_err(|e| Halt::Failed(End::Source, e))?;
             moved.read += filled.bytes;
@@ -282,6 +311,29 @@ impl Direction {
             }
         }
         Ok(moved)
+    }
+
+    /// Bytes that may be read now; `None` while the pace forbids it.
+    fn allowed(&mut self, wanted: u64, pace: Option<&Pace>) -> Option<u64> {
+        let Some(pace) = pace else {
+            return Some(wanted);
+        };
+        if self.waits_for_pace {
+            return None;
+        }
+        if let Some(granted) = self.granted.take().filter(|bytes| *bytes > 0) {
+            let now = granted.min(wanted);
+            pace.give_back(granted - now);
+            return Some(now);
+        }
+        let Grant { bytes, at } = pace.ask(Instant::now(), wanted);
+        let Some(at) = at else {
+            return Some(bytes);
+        };
+        self.granted = Some(bytes);
+        self.paced.as_mut().reset(at);
+        self.waits_for_pace = true;
+        None
     }
 
     /// Writes buffered bytes to the sink, oldest first.

@@ -12,6 +12,8 @@
 //! for about 50 ms in front of the link ([`QueueBound`](mpbond_units::QueueBound), ADR 0053): a
 //! longer queue would overflow after a change from another pipe, and the application would wait for
 //! the repair.
+//! Where the link is lent at a rate ([`LentRate`]), less is read: receive buffers fill, and their
+//! senders slow down.
 //!
 //! Half-close and reset are forwarded. An idle relay causes no wake-ups; a busy one looks for bytes
 //! at intervals of 1 to 5 ms (ADR 0042).
@@ -31,6 +33,7 @@ mod batching;
 mod direction;
 mod hop;
 mod kernel_pipe;
+mod lent_rate;
 mod ring;
 mod sink_queue;
 mod stats;
@@ -49,8 +52,9 @@ use tokio::net::TcpStream;
 use crate::pipe::PipeStream;
 use crate::tcp;
 pub use arrivals::Arrivals;
-use direction::{Direction, End, Halt};
+use direction::{Direction, End, Halt, Limits};
 use hop::{Hop, Other};
+pub use lent_rate::{LentRate, Pace};
 pub use stats::{Budget, RelayHandle, RelayStats};
 use stats::{Shared, Sockets};
 
@@ -78,6 +82,8 @@ pub struct RelayOptions {
     /// Whether the helper has other pipes to the same primary. The queue of each over TCP is kept
     /// short then. It may be set while the relay runs.
     pub is_one_of_several: Arc<AtomicBool>,
+    /// Rates of the link over which the HS-Path runs; `None`: not limited.
+    pub lent: Option<Arc<LentRate>>,
 }
 
 impl Default for RelayOptions {
@@ -87,6 +93,7 @@ impl Default for RelayOptions {
             budget: None,
             longest_tick: LONGEST_TICK,
             is_one_of_several: Arc::default(),
+            lent: None,
         }
     }
 }
@@ -231,9 +238,11 @@ impl Relay {
         use RelaySide::{HsPath, Pipe};
         let hs = &self.sockets.hs;
         let budget = self.options.budget.as_deref();
+        let lent = self.options.lent.as_deref();
+        let limits = |pace| Limits { budget, pace };
         let shared = &*self.shared;
         for _ in 0..PASSES {
-            let went_down = match down.poll_turn(cx, hs, pipe, budget) {
+            let went_down = match down.poll_turn(cx, hs, pipe, limits(lent.map(|l| &l.down))) {
                 Poll::Ready(Ok(moved)) => {
                     shared.bytes_down.fetch_add(moved.written, Relaxed);
                     shared.held_down.store(down.held_bytes(), Relaxed);
@@ -253,7 +262,7 @@ impl Relay {
                 Poll::Ready(Err(halt)) => return Poll::Ready(ended(halt, HsPath, Pipe)),
                 Poll::Pending => false,
             };
-            let went_up = match up.poll_turn(cx, pipe, hs, budget) {
+            let went_up = match up.poll_turn(cx, pipe, hs, limits(lent.map(|l| &l.up))) {
                 Poll::Ready(Ok(moved)) => {
                     shared.bytes_up.fetch_add(moved.written, Relaxed);
                     shared.held_up.store(up.held_bytes(), Relaxed);
@@ -272,6 +281,7 @@ impl Relay {
             if went_down || went_up {
                 shared.stamp(pipe, hs);
                 shared.set_ticks(down.tick(), up.tick());
+                lent.inspect(|lent| lent.touch());
             }
             if down.is_finished() && up.is_finished() {
                 return Poll::Ready(RelayEnd::Finished);

@@ -35,6 +35,10 @@ pub struct TcpInfo {
     pub bytes_sent: Option<u64>,
     /// Octets retransmitted, part of `bytes_sent`.
     pub bytes_retransmitted: Option<u64>,
+    /// Segments received, also without payload.
+    pub segments_received: Option<u64>,
+    /// Segments sent, also without payload, and those sent again.
+    pub segments_sent: Option<u64>,
     /// Octets written and not sent.
     pub notsent_bytes: Option<u64>,
     /// Octets sent and not acknowledged: segments times the segment size, so up to one segment too
@@ -118,6 +122,8 @@ impl TcpInfo {
             bytes_received: u64_at(offset_of!(RawTcpInfo, bytes_received), raw.bytes_received),
             bytes_sent: u64_at(offset_of!(RawTcpInfo, bytes_sent), raw.bytes_sent),
             bytes_retransmitted: u64_at(offset_of!(RawTcpInfo, bytes_retrans), raw.bytes_retrans),
+            segments_received: u32_at(offset_of!(RawTcpInfo, segs_in), raw.segs_in),
+            segments_sent: u32_at(offset_of!(RawTcpInfo, segs_out), raw.segs_out),
             notsent_bytes: u32_at(offset_of!(RawTcpInfo, notsent_bytes), raw.notsent_bytes),
             unacked_bytes: u64::from(raw.unacked) * mss,
             sacked_bytes: u64::from(raw.sacked) * mss,
@@ -179,6 +185,7 @@ mod tests {
             (offset_of!(RawTcpInfo, rtt_us), 68),
             (offset_of!(RawTcpInfo, snd_cwnd), 80),
             (offset_of!(RawTcpInfo, bytes_acked), 120),
+            (offset_of!(RawTcpInfo, segs_out), 136),
             (offset_of!(RawTcpInfo, notsent_bytes), 144),
             (offset_of!(RawTcpInfo, min_rtt_us), 148),
             (offset_of!(RawTcpInfo, delivery_rate), 160),

@@ -10,6 +10,8 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
+mod lent;
+
 async fn tcp_pair(recv_buffer: Option<u32>) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let socket = TcpSocket::new_v4().unwrap();
