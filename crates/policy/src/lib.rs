@@ -1,4 +1,4 @@
-//! Policies: rules for new flows, caps, batteries and costs of links.
+//! Policies: rules for new flows; caps, batteries, costs and lending of links.
 //!
 //! A [`Policy`] is read from TOML, whole or not at all; docs/policy.md describes the language.
 //! [`Policy::decide`] finds the rule of a flow, [`Policy::judge`] the links that the flow may use,
@@ -34,6 +34,7 @@ mod explain;
 mod fact;
 mod file;
 mod flow;
+pub mod lending;
 mod links;
 mod mode;
 mod policy;
