@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
 use mpbond_net::pipe::PipeAddress;
-use mpbond_units::Size;
+use mpbond_units::{BitRate, Size};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::ProxyAddress;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
-use super::value::{Congestion, Interface, Level, Name, OneOrMore, Text};
+use super::value::{Capacity, Congestion, Interface, Level, Name, OneOrMore, Text};
 use crate::socket_file::MAX_FOLDER_BYTES;
 
 /// Default bound of bytes waiting at a helper: enough to run ahead of the pipe, too little for
@@ -72,6 +72,11 @@ pub struct Uplink {
     pub interface: Option<String>,
     /// Bind to this address.
     pub source: Option<IpAddr>,
+    /// Capacity of the interface's link towards this device, as its owner states it. Beside own
+    /// traffic, relays have what that leaves of it.
+    pub capacity_down: Option<BitRate>,
+    /// The same from this device.
+    pub capacity_up: Option<BitRate>,
 }
 
 /// Form of the file.
@@ -101,6 +106,8 @@ struct HelperFile {
 struct UplinkFile {
     interface: Option<Text<Interface>>,
     source: Option<Text<IpAddr>>,
+    capacity_down: Option<Spanned<Text<Capacity>>>,
+    capacity_up: Option<Spanned<Text<Capacity>>>,
 }
 
 impl HelperConfig {
@@ -143,10 +150,10 @@ impl HelperConfig {
             Some(size) => size.get_ref().0,
         };
         let (listen, listen_unix) = listeners(source, file.listen)?;
-        let uplink = file.uplink.map_or_else(Uplink::default, |u| Uplink {
-            interface: u.interface.map(|t| t.0.0),
-            source: u.source.map(|t| t.0),
-        });
+        let uplink = match file.uplink {
+            Some(uplink) => uplink_of(source, uplink)?,
+            None => Uplink::default(),
+        };
         Ok(Self {
             name: file.name.map_or_else(host_name, |t| t.0.0),
             listen,
@@ -171,6 +178,24 @@ impl HelperConfig {
             congestion: file.congestion.map(|t| t.0.0),
         })
     }
+}
+
+/// The link that is lent. A capacity is that of one interface.
+fn uplink_of(source: &Source<'_>, file: UplinkFile) -> Result<Uplink, ConfigError> {
+    let interface = file.interface.map(|t| t.0.0);
+    let capacity = |key, stated: Option<Spanned<Text<Capacity>>>| match stated {
+        Some(stated) if interface.is_none() => {
+            let problem = "write `interface` as well: the capacity is that of one interface";
+            Err(source.wrong(stated.span(), key, problem))
+        }
+        stated => Ok(stated.map(|t| t.into_inner().0.0)),
+    };
+    Ok(Uplink {
+        capacity_down: capacity("uplink.capacity_down", file.capacity_down)?,
+        capacity_up: capacity("uplink.capacity_up", file.capacity_up)?,
+        interface,
+        source: file.source.map(|t| t.0),
+    })
 }
 
 /// The listening address of TCP, and the Unix sockets.

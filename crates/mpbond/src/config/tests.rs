@@ -265,7 +265,20 @@ fn wrong_helpers_are_told_what_is_wrong_and_where() {
         ),
         (
             "proxies = \"203.0.113.1:4433\"\nuplink = { device = \"x\" }\n",
-            "c.toml:2: uplink.device: unknown key; allowed here are interface, source",
+            "c.toml:2: uplink.device: unknown key; allowed here are interface, source, capacity_down, \
+             capacity_up",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\n[uplink]\ncapacity_up = \"20 Mbit/s\"\n",
+            "c.toml:3: uplink.capacity_up: write `interface` as well: the capacity is that of one",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\n[uplink]\ninterface = \"x\"\ncapacity_down = \"20\"\n",
+            "c.toml:4: uplink.capacity_down: \"20\" is not a data rate such as \"20 Mbit/s\", from",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\n[uplink]\ninterface = \"x\"\ncapacity_up = \"1 kbit/s\"\n",
+            "c.toml:4: uplink.capacity_up: \"1 kbit/s\" is not a data rate such as \"20 Mbit/s\", from",
         ),
         (
             "proxies = \"203.0.113.1:4433\"\nname = \"\"\n",

@@ -9,6 +9,7 @@ use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
 use mpbond_net::pipe::PipeAddress;
 use mpbond_session::SchedulerKind;
+use mpbond_units::BitRate;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
 use super::ProxyAddress;
@@ -117,6 +118,25 @@ impl FromText for Level {
         level
             .filter(|level| (1..=100).contains(level))
             .map(Self)
+            .ok_or_else(|| format!("\"{text}\" is not {}", Self::EXPECTED))
+    }
+}
+
+/// Capacity of a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Capacity(pub BitRate);
+
+/// Capacities that a link may have. Of less, the part that relays have in any case is a segment in
+/// several seconds.
+const CAPACITIES: std::ops::RangeInclusive<BitRate> =
+    BitRate::from_bps(100_000)..=BitRate::from_bps(100_000_000_000);
+
+impl FromText for Capacity {
+    const EXPECTED: &'static str =
+        "a data rate such as \"20 Mbit/s\", from 100 kbit/s to 100 Gbit/s";
+    fn from_text(text: &str) -> Result<Self, String> {
+        let rate = text.parse().ok().filter(|rate| CAPACITIES.contains(rate));
+        rate.map(Self)
             .ok_or_else(|| format!("\"{text}\" is not {}", Self::EXPECTED))
     }
 }

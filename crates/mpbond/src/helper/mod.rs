@@ -6,6 +6,8 @@ mod battery_watch;
 mod budget;
 mod control;
 mod frames;
+mod lending;
+mod lending_watch;
 mod measurement;
 mod offers;
 mod promise;
@@ -157,6 +159,7 @@ async fn serve(
     let moved = Rc::clone(&helper);
     crate::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
     helper.read_battery().await;
+    crate::task::spawn_local(Rc::clone(&helper).lend());
     process.prepared().await?;
     own.ready().await?;
     if process.ready() {

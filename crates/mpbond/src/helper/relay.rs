@@ -7,6 +7,7 @@ use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
 use tracing::{debug, info, warn};
 
 use super::budget::MonthlyBudget;
+use super::lending::LentLink;
 use super::promise::{Event, Kind, Promised};
 use super::state::{Active, Helper, add_relayed};
 use crate::rate_limited_log::Line;
@@ -65,10 +66,16 @@ impl Helper {
         }
         self.reached.borrow_mut().worked(proxy);
         let one = self.pipe(primary, ends);
+        let link = self.link.as_ref();
+        let over = link
+            .zip(hs_local)
+            .map(|(link, hs)| link.carries(hs.to_canonical(), &pipe));
         let options = RelayOptions {
             bound_bytes: self.config().buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
             is_one_of_several: Arc::clone(&one.is_one_of_several),
+            // The few urgent bytes of an express do not wait.
+            lent: link.filter(|_| !express).map(LentLink::rate),
             ..RelayOptions::default()
         };
         let relay = match Relay::new(pipe, hs, options) {
@@ -92,6 +99,7 @@ impl Helper {
                 handle: handle.clone(),
                 hs_local,
                 pipe: one,
+                over,
             },
         );
         if let Some(Line { left_out }) = self.line(primary) {

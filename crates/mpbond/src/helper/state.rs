@@ -23,6 +23,7 @@ use tracing::info;
 use super::battery::OwnBattery;
 use super::budget::MonthlyBudget;
 use super::frames::Frames;
+use super::lending::{LentLink, OverLink};
 use super::promise::Promise;
 use super::proxies::Names;
 use super::several::{Ends, Pipe};
@@ -69,6 +70,8 @@ pub(super) struct Active {
     /// The own address that the HS-Path runs from.
     pub(super) hs_local: Option<IpAddr>,
     pub(super) pipe: Pipe,
+    /// Where the capacity of the link is stated.
+    pub(super) over: Option<OverLink>,
 }
 
 /// State that all tasks of a helper share, on one thread.
@@ -99,6 +102,8 @@ pub(super) struct Helper {
     pub(super) next_relay: Cell<u64>,
     pub(super) budget: Option<MonthlyBudget>,
     pub(super) battery: OwnBattery,
+    /// The link that is lent, where its capacity is stated.
+    pub(super) link: Option<LentLink>,
     pub(super) clock: Clock,
     /// Whether own connections bear the mark that interception on this device lets through.
     marks: bool,
@@ -145,6 +150,7 @@ impl Helper {
             next_relay: Cell::new(0),
             budget,
             battery: OwnBattery::new(config.battery_floor),
+            link: LentLink::of(&config.uplink),
             clock: Clock::start(),
             marks,
             refused: PeerLog::default(),

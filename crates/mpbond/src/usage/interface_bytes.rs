@@ -41,11 +41,17 @@ impl InterfaceBytes {
         }
     }
 
+    /// Bytes that an interface has received and sent; `None` if there is no such interface.
+    pub fn passed(&self, interface: &str) -> Option<[u64; 2]> {
+        let text = whole(self.file.as_ref()?).ok()?;
+        bytes_of(&text, interface)
+    }
+
     /// The counter of an interface now; `None` if there is no such interface.
     pub fn read(&self, interface: &str) -> Option<Reading> {
-        let text = whole(self.file.as_ref()?).ok()?;
+        let [received, sent] = self.passed(interface)?;
         Some(Reading {
-            bytes: bytes_of(&text, interface)?,
+            bytes: received.checked_add(sent)?,
             interface: interface.to_owned(),
             boot_id: self.boot_id.clone(),
             ifindex: if_nametoindex(interface).ok()?,
@@ -68,7 +74,7 @@ fn whole(file: &File) -> io::Result<String> {
 }
 
 /// Bytes received and sent by an interface.
-fn bytes_of(text: &str, interface: &str) -> Option<u64> {
+fn bytes_of(text: &str, interface: &str) -> Option<[u64; 2]> {
     let mut lines = text.lines();
     let columns = lines.find_map(|line| {
         // The first column may follow the colon at once.
@@ -77,7 +83,7 @@ fn bytes_of(text: &str, interface: &str) -> Option<u64> {
     })?;
     let columns: Vec<&str> = columns.split_whitespace().collect();
     let number = |n: usize| columns.get(n)?.parse::<u64>().ok();
-    number(RECEIVED)?.checked_add(number(SENT)?)
+    Some([number(RECEIVED)?, number(SENT)?])
 }
 
 #[cfg(test)]
@@ -94,9 +100,9 @@ Inter-|   Receive                                                |  Transmit
   a:b: 7 1 0 0 0 0 0 0 8 1 0 0 0 0 0 0
   bad: x 1 0 0 0 0 0 0 8 1 0 0 0 0 0 0
 ";
-        assert_eq!(bytes_of(text, "lo"), Some(2_000));
-        assert_eq!(bytes_of(text, "wwan0"), Some(u64::MAX));
-        assert_eq!(bytes_of(text, "a:b"), Some(15));
+        assert_eq!(bytes_of(text, "lo"), Some([1_000, 1_000]));
+        assert_eq!(bytes_of(text, "wwan0"), Some([u64::MAX - 615, 615]));
+        assert_eq!(bytes_of(text, "a:b"), Some([7, 8]));
         for none in ["bad", "eth0", "", "face"] {
             assert_eq!(bytes_of(text, none), None, "{none}");
         }

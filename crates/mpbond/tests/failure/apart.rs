@@ -118,6 +118,12 @@ impl Apart {
         self.start_in(self.helper_pid(), "helper")
     }
 
+    /// Starts a device of several roles in the helper's namespace, by `up.toml`. Does not wait
+    /// until it answers.
+    pub fn start_up_at_helper(&self) -> Daemon {
+        self.bond.start_unseen("up", &enter(self.helper_pid()))
+    }
+
     fn start_in(&self, pid: u32, role: &str) -> Daemon {
         self.bond.start_by(role, &enter(pid))
     }

@@ -346,13 +346,7 @@ impl Bond {
 
     /// An application's connection over SOCKS5, if it is granted.
     pub fn connect(&self, to: SocketAddr) -> Result<TcpStream, u8> {
-        let SocketAddr::V4(to) = to else {
-            panic!("IPv4 only")
-        };
-        let mut request = vec![5, 1, 0, 1];
-        request.extend_from_slice(&to.ip().octets());
-        request.extend_from_slice(&to.port().to_be_bytes());
-        self.ask_socks5(&request)
+        self.ask_socks5(&socks5_request(to))
     }
 
     /// The same by name.
@@ -364,19 +358,7 @@ impl Bond {
     }
 
     fn ask_socks5(&self, request: &[u8]) -> Result<TcpStream, u8> {
-        let mut s = TcpStream::connect(self.socks5).unwrap();
-        s.set_read_timeout(Some(WITHIN)).unwrap();
-        s.write_all(&[5, 1, 0]).unwrap();
-        let mut reply = [0; 2];
-        s.read_exact(&mut reply).unwrap();
-        assert_eq!(reply, [5, 0]);
-        s.write_all(request).unwrap();
-        let mut reply = [0; 10];
-        s.read_exact(&mut reply).unwrap();
-        match reply[1] {
-            0 => Ok(s),
-            code => Err(code),
-        }
+        ask_socks5_at(TcpStream::connect(self.socks5).unwrap(), request)
     }
 
     /// Whether a small exchange with an [`origin`] works.
@@ -394,6 +376,36 @@ impl Bond {
         s.write_all(&1_000_u32.to_be_bytes()).is_ok()
             && s.read_exact(&mut got).is_ok()
             && is_pattern(0, &got)
+    }
+}
+
+/// An application's connection over a SOCKS5 front that it has reached.
+pub fn socks5_at(front: TcpStream, to: SocketAddr) -> TcpStream {
+    ask_socks5_at(front, &socks5_request(to)).unwrap()
+}
+
+fn socks5_request(to: SocketAddr) -> Vec<u8> {
+    let SocketAddr::V4(to) = to else {
+        panic!("IPv4 only")
+    };
+    let mut request = vec![5, 1, 0, 1];
+    request.extend_from_slice(&to.ip().octets());
+    request.extend_from_slice(&to.port().to_be_bytes());
+    request
+}
+
+fn ask_socks5_at(mut s: TcpStream, request: &[u8]) -> Result<TcpStream, u8> {
+    s.set_read_timeout(Some(WITHIN)).unwrap();
+    s.write_all(&[5, 1, 0]).unwrap();
+    let mut reply = [0; 2];
+    s.read_exact(&mut reply).unwrap();
+    assert_eq!(reply, [5, 0]);
+    s.write_all(request).unwrap();
+    let mut reply = [0; 10];
+    s.read_exact(&mut reply).unwrap();
+    match reply[1] {
+        0 => Ok(s),
+        code => Err(code),
     }
 }
 

@@ -37,6 +37,7 @@ mod hotspot;
 mod idle;
 mod interface;
 mod kill_switch;
+mod lending;
 mod link_facts;
 mod link_limits;
 mod locks;

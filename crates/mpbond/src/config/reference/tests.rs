@@ -235,11 +235,14 @@ fn a_reload_applies_the_keys_of_which_the_reference_says_so_and_names_the_others
             "open" => continue,
             "scheduler" => "\"single\"",
             "policy" => "\"policy.toml\"",
+            // It needs the interface.
+            "capacity_down" | "capacity_up" => "\"7 Mbit/s\"\ninterface = \"eth9\"",
             _ => other_value(key),
         };
         // Another budget, not the first one.
         let line = match key.name {
             "max_bytes_per_month" => "max_bytes_per_month = \"1 MiB\"",
+            "capacity_down" | "capacity_up" => "interface = \"eth9\"",
             _ => "",
         };
         let before = file(role, header, line, "");
