@@ -20,6 +20,8 @@ use super::{FrameSocket, FrameSockets, L2Stream, OpenError, Outcome, Port, PortC
 use crate::pipe::PipeStream;
 use crate::relay::{Relay, RelayEnd, RelayOptions};
 
+mod bad_input;
+
 const CHANNEL: u32 = 0xc0ff_ee01;
 const NEAR_MAC: &str = "02:00:00:00:00:01";
 const FAR_MAC: &str = "02:00:00:00:00:02";
