@@ -9,6 +9,7 @@ use std::time::Duration;
 use mpbond::status::{EthernetStatus, RelayStatus};
 use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use nix::sys::signal::Signal;
 
 use crate::apart::Apart;
 use crate::daemons::{
@@ -43,6 +44,16 @@ fn a_link_that_loses_five_per_cent_of_the_frames_is_left_to_tcp() {
 #[test]
 fn nothing_is_lost_when_the_helpers_interface_goes_down() {
     play("-Urnm", "ethernet::down");
+}
+
+#[test]
+fn nothing_is_lost_when_a_helper_that_carries_frames_stands_still() {
+    play("-Urnm", "ethernet::stands_still");
+}
+
+#[test]
+fn nothing_is_lost_when_a_helper_that_carries_frames_is_killed() {
+    play("-Urnm", "ethernet::killed");
 }
 
 #[test]
@@ -289,6 +300,50 @@ fn down() {
     assert_eq!(download.end().unwrap(), SIZE as usize);
     bonded.bond().joined(2);
     upload(bonded.bond(), 1_000_000);
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn stands_still() {
+    if !is_called_for() {
+        return;
+    }
+    let bonded = Bonded::start(apart(false), 1);
+    let download = download(bonded.bond(), origin(), SIZE);
+    until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
+    bonded.helper.signal(Signal::SIGSTOP);
+    let why = "the peer does not answer over Ethernet frames: TCP has to be used";
+    until("the primary knows", || !bonded.frames().used);
+    assert_eq!(bonded.frames().reason.as_deref(), Some(why));
+    bonded.helper.signal(Signal::SIGCONT);
+    assert_eq!(download.end().unwrap(), SIZE as usize);
+    assert!(bonded.carried("tcp")[0] > 1_000_000);
+    let log = bonded.primary.log();
+    assert_eq!(log.matches("TCP is used in place of").count(), 1, "{log}");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn killed() {
+    if !is_called_for() {
+        return;
+    }
+    let apart = apart(true);
+    // Bytes on both ways, whatever their delays are.
+    let config = "scheduler = \"round-robin\"\n".to_owned() + &read(&apart.bond, "proxy");
+    write(&apart.bond, "proxy", &config);
+    let mut bonded = Bonded::start(apart, 2);
+    assert!(bonded.frames().used);
+    let download = download(bonded.bond(), origin(), SIZE);
+    until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
+    bonded.helper.signal(Signal::SIGKILL);
+    assert_eq!(download.end().unwrap(), SIZE as usize);
+    bonded.primary.logs("control connection lost: ");
+    bonded.helper = bonded.apart.start_helper();
+    bonded.bond().joined(2);
+    upload(bonded.bond(), 1_000_000);
+    let log = bonded.primary.log();
+    assert_eq!(log.matches("control connection lost: ").count(), 1, "{log}");
 }
 
 #[test]
