@@ -2,9 +2,10 @@
 //!
 //! CSV with the columns `time_s,kind,name,mhz,utilisation`. In lines of kind `core`, the name is
 //! the core number; `mhz` is empty where the system does not report it. In lines of kind `share`,
-//! the name is `stack`, `softirq`, `driver`, `logger`, `other` or `unattributed` (Table 1 of
-//! "Trimming the Smartphone Network Stack"). Utilisation is a share of one core's time since the
-//! previous sample. Every sample has the same shares; cores may come and go.
+//! the name is `stack`, `softirq`, `driver`, `logger`, `other`, `unattributed` or `twice` (Table 1
+//! of "Trimming the Smartphone Network Stack"; see [`crate::cpu_sampling`]). Utilisation is a share
+//! of one core's time since the previous sample; that of a share may be negative, as it may be a
+//! difference. Every sample has the same shares; cores may come and go.
 
 use std::io::Read;
 
@@ -188,16 +189,19 @@ fn parse(line: &str) -> Result<(Timestamp, Line), String> {
     let Some([time, kind, name, mhz, utilisation]) = fields::<5>(line) else {
         return Err("expected 5 fields".to_owned());
     };
-    let number = |field: &str, text: &str, max: f64| match text.parse::<f64>() {
-        Ok(n) if (0.0..=max).contains(&n) => Ok(n),
+    let between = |field: &str, text: &str, min: f64, max: f64| match text.parse::<f64>() {
+        Ok(n) if (min..=max).contains(&n) => Ok(n),
         _ => Err(format!(
-            "{field} \"{text}\" is not a number from 0 to {max}"
+            "{field} \"{text}\" is not a number from {min} to {max}"
         )),
     };
+    let number = |field, text, max| between(field, text, 0.0, max);
     // Beyond any date, and still whole nanoseconds in 64 bits.
     let seconds = number("time_s", time, 1e10)?;
     let at = Timestamp::from_nanos((seconds * 1e9).round() as u64);
-    let utilisation = number("utilisation", utilisation, MAX_CORES as f64)?;
+    let most = MAX_CORES as f64;
+    let least = if kind == "share" { -most } else { 0.0 };
+    let utilisation = between("utilisation", utilisation, least, most)?;
     match kind {
         "core" => {
             let core = name

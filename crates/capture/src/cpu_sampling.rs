@@ -6,6 +6,12 @@
 //! so that it stands for stack and driver; *logger* is the logging processes; *other* is all other
 //! processes and the transferring ones' user time. Time that no process accounts for (some have
 //! ended) is *unattributed* and shown. Time that a hypervisor stole from a core is not busy.
+//!
+//! Without CONFIG_IRQ_TIME_ACCOUNTING, irqs and softirqs are also system time of the process that
+//! they interrupt, or in whose system call they run: `account_system_time` adds a tick to both. In
+//! an idle processor they are in no process. *twice* is the system time of all processes that
+//! `/proc/stat` does not have as system time. The shares without *twice*, less *twice*, are what
+//! the cores were busy.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -23,6 +29,7 @@ pub struct CoreTicks {
 impl CoreTicks {
     /// Idle, iowait, and steal: the core did nothing for this machine.
     const NOT_BUSY: [usize; 3] = [3, 4, 7];
+    const SYSTEM: usize = 2;
     const IRQ: usize = 5;
     const SOFTIRQ: usize = 6;
 
@@ -157,7 +164,7 @@ impl CpuSampler {
         lines: &mut String,
     ) {
         let mut elapsed = 0;
-        let (mut busy, mut irq, mut softirq) = (0, 0, 0);
+        let (mut busy, mut system, mut irq, mut softirq) = (0, 0, 0, 0);
         for &(core, ticks) in cores {
             let Some(before) = self.cores.insert(core, ticks) else {
                 continue;
@@ -165,6 +172,7 @@ impl CpuSampler {
             let delta = ticks.since(before);
             elapsed = elapsed.max(delta.all());
             busy += delta.busy();
+            system += delta.fields[CoreTicks::SYSTEM];
             irq += delta.fields[CoreTicks::IRQ];
             softirq += delta.fields[CoreTicks::SOFTIRQ];
             let share = ratio(delta.busy(), delta.all());
@@ -174,6 +182,7 @@ impl CpuSampler {
             };
         }
         let [mut stack, mut driver, mut logger, mut other] = [0, irq, 0, 0];
+        let mut system_of_processes = 0;
         let mut now = HashMap::with_capacity(processes.len());
         for p in processes {
             now.insert(p.pid, (p.started, p.user, p.system));
@@ -185,6 +194,11 @@ impl CpuSampler {
             };
             let user = p.user.saturating_sub(before.0);
             let system = p.system.saturating_sub(before.1);
+            // Its time is softirq time and counted there.
+            if p.kernel && p.name.starts_with("ksoftirqd") {
+                continue;
+            }
+            system_of_processes += system;
             let named = |names: &[String]| names.contains(&p.name);
             let begins = |names: &[String]| names.iter().any(|n| p.name.starts_with(n.as_str()));
             if p.pid == self.parts.own_pid || named(&self.parts.logger) {
@@ -192,8 +206,6 @@ impl CpuSampler {
             } else if named(&self.parts.transfer) {
                 stack += system;
                 other += user;
-            } else if p.kernel && p.name.starts_with("ksoftirqd") {
-                // Its time is softirq time and counted there.
             } else if p.kernel && begins(&self.parts.driver) {
                 driver += user + system;
             } else {
@@ -202,20 +214,18 @@ impl CpuSampler {
         }
         self.processes = now;
         if self.started {
-            let known = stack + softirq + driver + logger + other;
-            for (name, ticks) in [
-                ("stack", stack),
-                ("softirq", softirq),
-                ("driver", driver),
-                ("logger", logger),
-                ("other", other),
-                ("unattributed", busy.saturating_sub(known)),
-            ] {
-                let _ = writeln!(
-                    lines,
-                    "{time_s:.3},share,{name},,{:.4}",
-                    ratio(ticks, elapsed)
-                );
+            let share = |ticks: u64| ratio(ticks, elapsed);
+            let known = [stack, softirq, driver, logger, other];
+            // Of counters with errors of some ticks, so that only the means over a log are right:
+            // without negative differences, the errors would add up.
+            let twice = share(system_of_processes) - share(system);
+            let unattributed = share(busy) - (share(known.iter().sum()) - twice);
+            let names = ["stack", "softirq", "driver", "logger", "other"];
+            let shares = names.into_iter().zip(known.map(share));
+            let differences = [("unattributed", unattributed), ("twice", twice)];
+            for (name, share) in shares.chain(differences) {
+                // Negative zero is zero.
+                let _ = writeln!(lines, "{time_s:.3},share,{name},,{:.4}", share + 0.0);
             }
         }
         self.started = true;
@@ -301,13 +311,13 @@ mod tests {
         };
         sampler.sample(1.0, &[core([0; 8])], |_| None, &at(0), &mut lines);
         assert_eq!(lines, "", "the first sampling only notes");
-        // 50 user, 6 irq, 7 softirq of 100 ticks.
+        // 24 user, 26 system, 6 irq, 7 softirq of 100 ticks.
         let mut later = at(1);
         // A new process under an old number counts from its birth.
         later.push(process(7, "new", false, 2, 0, 9));
         sampler.sample(
             1.5,
-            &[core([50, 0, 0, 37, 0, 6, 7, 0])],
+            &[core([24, 0, 26, 37, 0, 6, 7, 0])],
             |_| Some(1200.0),
             &later,
             &mut lines,
@@ -318,12 +328,57 @@ mod tests {
             1.500,share,driver,,0.1100\n\
             1.500,share,logger,,0.0300\n\
             1.500,share,other,,0.1500\n\
-            1.500,share,unattributed,,0.0700\n";
+            1.500,share,unattributed,,0.0700\n\
+            1.500,share,twice,,0.0000\n";
         assert_eq!(lines, expect);
         let text = format!("{}\n{lines}", crate::CPU_LOG_HEADER);
         let mut log = crate::CpuLog::new("it", text.as_bytes()).unwrap();
         let (at, cores) = log.next().unwrap().unwrap();
         assert_eq!((at.as_nanos(), cores.len()), (1_500_000_000, 1));
         assert_eq!(log.next().unwrap(), None);
+    }
+
+    #[test]
+    fn ticks_of_softirqs_that_are_also_system_time_are_shown() {
+        let parts = Parts {
+            transfer: vec!["curl".to_owned()],
+            ..Parts::default()
+        };
+        let mut sampler = CpuSampler::new(parts);
+        let mut sample = |time_s: f64, ticks: [u64; 8], system: u64| {
+            let mut lines = String::new();
+            let processes = [
+                process(1, "curl", false, ticks[0], system, 1),
+                process(2, "ksoftirqd/0", true, 0, system, 1),
+            ];
+            let core = (0, CoreTicks { fields: ticks });
+            sampler.sample(time_s, &[core], |_| None, &processes, &mut lines);
+            let log = format!("{}\n{lines}", crate::CPU_LOG_HEADER);
+            let mut log = crate::CpuLog::new("it", log.as_bytes()).unwrap();
+            log.next().unwrap();
+            log.shares().to_vec()
+        };
+        assert_eq!(sample(1.0, [0; 8], 0), []);
+        // 30 ticks of softirqs: 20 in system calls of curl, 10 while the processor was idle.
+        let shares = sample(2.0, [10, 0, 20, 40, 0, 0, 30, 0], 40);
+        let named = |name: &str| shares.iter().find(|s| s.0 == name).unwrap().1;
+        let names = [
+            "stack",
+            "softirq",
+            "driver",
+            "logger",
+            "other",
+            "unattributed",
+            "twice",
+        ];
+        let [all @ .., twice] = names.map(named);
+        assert_eq!(all, [0.4, 0.3, 0.0, 0.0, 0.1, 0.0]);
+        assert_eq!(twice, 0.2);
+        let busy = 0.6;
+        assert!((all.iter().sum::<f64>() - twice - busy).abs() < 1e-9);
+        // 10 ticks of system time, of which the counter of the process has 8 so far.
+        let shares = sample(3.0, [10, 0, 30, 130, 0, 0, 30, 0], 48);
+        let twice = shares.iter().find(|s| s.0 == "twice").unwrap().1;
+        assert_eq!(twice, -0.02);
     }
 }

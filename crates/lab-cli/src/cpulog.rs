@@ -94,7 +94,8 @@ fn table(means: &CpuSummary) -> String {
             percent(share.utilisation)
         );
     }
-    text += "utilisation is of one core; softirq is stack including driver\n";
+    text +=
+        "utilisation is of one core; softirq is stack including driver; twice is in two shares\n";
     text
 }
 
