@@ -17,7 +17,7 @@ const DRAIN_FOR: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Charge {
-    /// At or above the floor, or there is no battery or no floor.
+    /// At or above the floor, or no level is known, or there is no floor.
     Sufficient,
     /// Below the floor for a short time: open flows continue, new ones are not accepted.
     Draining,
@@ -56,10 +56,11 @@ impl Battery {
         self.floor = floor_percent;
     }
 
-    /// Takes the level, `None` where there is no battery, and the number of flows that use the
-    /// link. A level that could not be read is not passed: the state stays what it is.
-    pub fn handle_level(&mut self, now: Timestamp, percent: Option<u8>, open_flows: usize) {
-        let (Some(floor), Some(percent)) = (self.floor, percent) else {
+    /// Takes the level, and the number of flows that use the link. Where a level could not be read,
+    /// only the flows are passed, to [`handle_flows`](Self::handle_flows): the state stays what it
+    /// is.
+    pub fn handle_level(&mut self, now: Timestamp, percent: u8, open_flows: usize) {
+        let Some(floor) = self.floor else {
             self.state = State::Sufficient;
             return;
         };
@@ -119,12 +120,12 @@ mod tests {
     #[test]
     fn below_the_floor_it_drains_before_it_refuses() {
         let mut battery = Battery::new(Some(20));
-        battery.handle_level(at(0), Some(20), 3);
+        battery.handle_level(at(0), 20, 3);
         assert_eq!(battery.charge(), Charge::Sufficient, "at the floor");
-        battery.handle_level(at(60), Some(19), 3);
+        battery.handle_level(at(60), 19, 3);
         assert_eq!(battery.charge(), Charge::Draining);
         assert_eq!(battery.poll_timeout(), Some(at(90)));
-        battery.handle_level(at(70), Some(18), 3);
+        battery.handle_level(at(70), 18, 3);
         assert_eq!(battery.poll_timeout(), Some(at(90)), "not later");
         battery.handle_flows(at(89), 1);
         assert_eq!(battery.charge(), Charge::Draining);
@@ -136,18 +137,18 @@ mod tests {
     #[test]
     fn draining_ends_with_the_last_flow() {
         let mut battery = Battery::new(Some(20));
-        battery.handle_level(at(0), Some(19), 1);
+        battery.handle_level(at(0), 19, 1);
         battery.handle_flows(at(1), 0);
         assert_eq!(battery.charge(), Charge::Low);
         let mut idle = Battery::new(Some(20));
-        idle.handle_level(at(0), Some(19), 0);
+        idle.handle_level(at(0), 19, 0);
         assert_eq!(idle.charge(), Charge::Low, "none is open");
     }
 
     #[test]
     fn it_is_used_again_5_points_above_the_floor() {
         let mut battery = Battery::new(Some(20));
-        battery.handle_level(at(0), Some(19), 0);
+        battery.handle_level(at(0), 19, 0);
         for (level, charge) in [
             (20, Charge::Low),
             (24, Charge::Low),
@@ -157,26 +158,25 @@ mod tests {
             (24, Charge::Draining),
             (25, Charge::Sufficient),
         ] {
-            battery.handle_level(at(1), Some(level), 1);
+            battery.handle_level(at(1), level, 1);
             assert_eq!(battery.charge(), charge, "{level}");
         }
         let mut full = Battery::new(Some(98));
-        full.handle_level(at(0), Some(97), 0);
-        full.handle_level(at(1), Some(99), 0);
+        full.handle_level(at(0), 97, 0);
+        full.handle_level(at(1), 99, 0);
         assert_eq!(full.charge(), Charge::Low);
-        full.handle_level(at(2), Some(100), 0);
+        full.handle_level(at(2), 100, 0);
         assert_eq!(full.charge(), Charge::Sufficient);
     }
 
     #[test]
-    fn without_a_battery_or_a_floor_it_is_always_sufficient() {
+    fn without_a_level_or_a_floor_it_is_always_sufficient() {
         let mut battery = Battery::new(Some(20));
-        battery.handle_level(at(0), Some(1), 0);
-        battery.handle_level(at(1), None, 0);
+        battery.handle_flows(at(0), 0);
         assert_eq!(battery.charge(), Charge::Sufficient);
-        battery.handle_level(at(2), Some(1), 0);
+        battery.handle_level(at(2), 1, 0);
         battery.set_floor(None);
-        battery.handle_level(at(3), Some(1), 0);
+        battery.handle_level(at(3), 1, 0);
         assert_eq!(battery.charge(), Charge::Sufficient);
     }
 }

@@ -19,16 +19,21 @@ impl Helper {
         let now = self.clock.now();
         let percent = self.battery.power.read().await.percent();
         let before = self.battery.charge();
-        self.battery.percent.send_if_modified(|last| {
-            let is_new = *last != percent;
-            *last = percent;
-            is_new
-        });
         let relays = self.relays.borrow().len();
-        self.battery
-            .state
-            .borrow_mut()
-            .handle_level(now, percent, relays);
+        let mut state = self.battery.state.borrow_mut();
+        // Where it could not be read, the last one stays.
+        match percent {
+            Some(level) => {
+                state.handle_level(now, level, relays);
+                self.battery.percent.send_if_modified(|last| {
+                    let is_new = *last != percent;
+                    *last = percent;
+                    is_new
+                });
+            }
+            None => state.handle_flows(now, relays),
+        }
+        drop(state);
         let after = self.battery.charge();
         if after != before {
             info!(?percent, charge = ?after, "battery");

@@ -108,7 +108,6 @@ async fn attend(
         }
     };
     primary.controls.borrow_mut().remove(&link);
-    primary.helper_battery(link, None);
     primary.manage(|m, now| m.handle_control_closed(now, link, &reason));
 }
 

@@ -338,20 +338,26 @@ impl Primary {
                 .entry(name)
                 .or_insert_with(|| Battery::new(Some(floor)));
             let before = battery.charge();
-            battery.handle_level(now, percent, open);
+            match percent {
+                Some(percent) => battery.handle_level(now, percent, open),
+                None => battery.handle_flows(now, open),
+            }
             if battery.charge() != before {
                 let (link, charge) = (link.name(), battery.charge());
                 info!(link, ?percent, ?charge, "battery of a link's device");
-                if charge == Charge::Draining {
+                // Without an open flow, it does not drain before it is low.
+                if before == Charge::Sufficient {
                     self.happened_to("battery.low", Some(link), None);
                 }
             }
         }
     }
 
-    /// A helper has told the level of its battery, or its connection is gone.
+    /// A helper has told the level of its battery, if it knows one: else the last one stays.
     pub(super) fn helper_battery(&self, link: LinkId, percent: Option<u8>) {
-        self.limits.levels.borrow_mut().insert(link, percent);
+        if let Some(percent) = percent {
+            self.limits.levels.borrow_mut().insert(link, percent);
+        }
     }
 
     /// Has sessions keep to the limits.

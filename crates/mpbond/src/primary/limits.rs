@@ -33,8 +33,8 @@ pub(super) struct Limits {
     pub(super) budgets: RefCell<HashMap<String, (Rc<Budget>, u64)>>,
     /// Batteries of links that have a floor.
     pub(super) batteries: RefCell<HashMap<String, Battery>>,
-    /// Levels that helpers have told.
-    pub(super) levels: RefCell<HashMap<LinkId, Option<u8>>>,
+    /// Levels that helpers have told last, over lost connections to them as well.
+    pub(super) levels: RefCell<HashMap<LinkId, u8>>,
     /// What sessions have been told.
     pub(super) applied: RefCell<Excluded>,
     pub(super) is_watched: Cell<bool>,
@@ -97,6 +97,6 @@ impl Limits {
 
     /// Level that the helper of a link has told.
     pub(super) fn level(&self, link: LinkId) -> Option<u8> {
-        self.levels.borrow().get(&link).copied().flatten()
+        self.levels.borrow().get(&link).copied()
     }
 }

@@ -9,7 +9,7 @@ use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 use crate::apart::Apart;
-use crate::api::{ask, got};
+use crate::api::{Listener, ask, got};
 use crate::battery::{CLASS, LONG, charge, class};
 use crate::daemons::{Bond, Ways, download_over, origin, until, until_within};
 use crate::policy_paths::{
@@ -58,6 +58,14 @@ fn links_whose_batteries_are_low_carry_nothing() {
         return Need::Namespaces.is_missing(format_args!("this kernel has no {CLASS}"));
     }
     play_with_counters("link_limits::floors");
+}
+
+#[test]
+fn a_battery_that_is_low_is_told_and_stays_low_while_its_level_is_not_known() {
+    if !Path::new(CLASS).exists() {
+        return Need::Namespaces.is_missing(format_args!("this kernel has no {CLASS}"));
+    }
+    play_with_counters("link_limits::floors_kept");
 }
 
 fn link(bond: &Bond, name: &str) -> LinkStatus {
@@ -405,6 +413,45 @@ fn floors() {
     until_within(LONG, "connections are carried again", || {
         bond.connect(origin).is_ok()
     });
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn floors_kept() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let class = |bond: &Bond| class(bond, 19);
+    let (bond, counters, [_proxy, helper, _primary]) = crate::policy_paths::start_with("", class);
+    let class = bond.file("class");
+    let floor = |link: &str| format!("[[link]]\nname = \"{link}\"\nbattery_floor = \"20%\"\n");
+    let level = || link(&bond, "helper").battery_percent;
+    until("the helper tells its level", || level() == Some(19));
+    let mut events = Listener::new(&bond, "/v1/events");
+    // No connection is open.
+    let mut is_low = |link: &str| {
+        put(&bond, &floor(link));
+        assert_eq!(events.next()["type"], "policy.changed");
+        let event = events.next();
+        assert_eq!([&event["type"], &event["link"]], ["battery.low", link]);
+    };
+    is_low("own");
+    charge(&class, 255, "Discharging");
+    // The watch looks every 10 s, and uses a reading for as long.
+    std::thread::sleep(Duration::from_secs(21));
+    let carried = counters.carried(|| download(&bond, origin));
+    assert!(carried[0] < LITTLE, "no level can be read: {carried:?}");
+    assert_eq!(level(), Some(19));
+    is_low("helper");
+    charge(&class, 22, "Discharging");
+    drop(helper);
+    std::thread::sleep(Duration::from_secs(11));
+    let _helper = bond.start("helper");
+    bond.joined(2);
+    until("it tells its level again", || level() == Some(22));
+    let carried = counters.carried(|| download(&bond, origin));
+    assert!(carried[1] < LITTLE, "it was away: {carried:?}");
 }
 
 #[test]
