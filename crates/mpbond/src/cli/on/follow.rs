@@ -1,5 +1,6 @@
 //! Events of a primary, over its API.
 
+use std::fmt::Write as _;
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,11 @@ pub(super) struct Follower {
     /// Sockets of the API, of which one is the primary's.
     sockets: Vec<PathBuf>,
     lines: Option<BufReader<UnixStream>>,
-    /// Whether a primary has answered before: the next one's events are all new.
-    has_begun: bool,
+    /// Id of the last event, which names the start of its daemon, too: all events of another one
+    /// are new.
+    last: Option<String>,
+    /// Whether a primary was waited for: all events of the next one are new.
+    has_waited: bool,
     has_warned: bool,
 }
 
@@ -41,7 +45,8 @@ impl Follower {
         Self {
             sockets,
             lines: None,
-            has_begun: false,
+            last: None,
+            has_waited: false,
             has_warned: false,
         }
     }
@@ -59,9 +64,15 @@ impl Follower {
                 }
                 continue;
             };
-            match event(lines) {
-                Ok(Some(Event { lost, .. })) if lost > 0 => warn!(lost, "events were missed"),
-                Ok(Some(event)) => return Ok(event),
+            match sent(lines) {
+                Ok(Some(Sent { id, event })) => {
+                    self.last = id.or(self.last.take());
+                    match event {
+                        Some(Event { lost, .. }) if lost > 0 => warn!(lost, "events were missed"),
+                        Some(event) => return Ok(event),
+                        None => {}
+                    }
+                }
                 Ok(None) => self.lines = None,
                 Err(error) => {
                     warn!(%error, "the primary's events");
@@ -74,12 +85,12 @@ impl Follower {
 
     /// A connection to the first socket at which a primary answers.
     fn connect(&mut self) -> Result<Option<BufReader<UnixStream>>, String> {
-        let query = if self.has_begun { "?since=0" } else { "" };
+        let query = if self.has_waited { "?since=0" } else { "" };
         let mut failure = None;
         for socket in &self.sockets {
-            match listen(socket, query) {
+            match listen(socket, query, self.last.as_deref()) {
                 Ok(Ok(lines)) => {
-                    (self.has_begun, self.has_warned) = (true, false);
+                    self.has_warned = false;
                     return Ok(Some(lines));
                 }
                 Ok(Err(refusal)) => return Err(format!("{}: {refusal}", socket.display())),
@@ -91,14 +102,23 @@ impl Follower {
             warn!(reason, "waiting for a primary");
         }
         // Those that happen from now on are before the connection.
-        self.has_begun = true;
+        self.has_waited = true;
         Ok(None)
     }
 }
 
-/// A connection whose lines are events, or the refusal of the primary.
-fn listen(socket: &Path, query: &str) -> io::Result<Result<BufReader<UnixStream>, String>> {
-    let mut answer = api::ask(socket, &format!("GET /v1/events{query}"), "", "")?;
+/// A connection whose lines are server-sent events after the last one, which an id goes before; or
+/// the refusal of the primary.
+fn listen(
+    socket: &Path,
+    query: &str,
+    last: Option<&str>,
+) -> io::Result<Result<BufReader<UnixStream>, String>> {
+    let mut head = "Accept: text/event-stream\r\n".to_owned();
+    if let Some(last) = last {
+        let _ = write!(head, "Last-Event-ID: {last}\r\n");
+    }
+    let mut answer = api::ask(socket, &format!("GET /v1/events{query}"), &head, "")?;
     if answer.code() == "200" {
         return Ok(Ok(answer.body));
     }
@@ -110,32 +130,47 @@ fn listen(socket: &Path, query: &str) -> io::Result<Result<BufReader<UnixStream>
     Ok(Err(format!("{}: {reason}", answer.status())))
 }
 
-/// The next event; `None` at the end.
-fn event(lines: &mut BufReader<UnixStream>) -> io::Result<Option<Event>> {
-    match line(lines)? {
-        Some(line) => Ok(Some(serde_json::from_str(&line)?)),
-        None => Ok(None),
+/// A server-sent event: an id, an event, or both.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sent {
+    id: Option<String>,
+    event: Option<Event>,
+}
+
+/// The next one, which ends with an empty line (HTML standard, section 9.2.6); `None` at the end.
+fn sent(lines: &mut BufReader<UnixStream>) -> io::Result<Option<Sent>> {
+    let mut sent = Sent::default();
+    while let Some(line) = line(lines)? {
+        match line.split_once(": ") {
+            Some(("id", id)) => sent.id = Some(id.to_owned()),
+            Some(("data", data)) => sent.event = Some(serde_json::from_str(data)?),
+            _ if line.is_empty() => return Ok(Some(sent)),
+            _ => {}
+        }
     }
+    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{BufRead as _, Write as _};
+    use std::os::unix::net::UnixListener;
 
     use super::*;
 
-    fn events(text: &str) -> Vec<io::Result<Option<Event>>> {
+    fn events(text: &str) -> Vec<io::Result<Option<Sent>>> {
         let (mut near, far) = UnixStream::pair().unwrap();
         near.write_all(text.as_bytes()).unwrap();
         drop(near);
         let mut lines = BufReader::new(far);
-        (0..3).map(|_| event(&mut lines)).collect()
+        (0..4).map(|_| sent(&mut lines)).collect()
     }
 
     #[test]
-    fn lines_are_events_until_the_end() {
-        let text = "{\"lost\": 3}\n{\"id\": 4, \"at_s\": 912.25, \"type\": \"link.down\", \"link\": \
-                    \"wifi\", \"reason\": \"gone\", \"more\": 1}\n";
+    fn events_have_ids_until_the_end() {
+        let text = "id: 7-1\n\ndata: {\"lost\": 3}\n\nid: 7-4\ndata: {\"id\": 4, \"at_s\": 912.25, \
+                    \"type\": \"link.down\", \"link\": \"wifi\", \"reason\": \"gone\", \"more\": 1}\n\n\
+                    id: 7-5\n";
         let all: Vec<_> = events(text).into_iter().map(Result::unwrap).collect();
         let lost = Event {
             lost: 3,
@@ -148,12 +183,21 @@ mod tests {
             reason: "gone".into(),
             lost: 0,
         };
-        assert_eq!(all, [Some(lost), Some(down), None]);
+        let sent = |id: Option<&str>, event| {
+            let id = id.map(str::to_owned);
+            Some(Sent { id, event })
+        };
+        let [begin, lost, down] = [
+            sent(Some("7-1"), None),
+            sent(None, Some(lost)),
+            sent(Some("7-4"), Some(down)),
+        ];
+        assert_eq!(all, [begin, lost, down, None], "the last one is cut off");
     }
 
     #[test]
     fn what_is_no_event_is_an_error() {
-        for text in ["x\n", "7\n", "{\"id\": -1}\n"] {
+        for text in ["data: x\n", "data: 7\n", "data: {\"id\": -1}\n"] {
             assert!(events(text)[0].is_err(), "{text}");
         }
         let long = "x".repeat(2 * api::MAX_LINE_BYTES as usize);
@@ -161,5 +205,41 @@ mod tests {
             events(&long)[0].as_ref().unwrap_err().to_string(),
             "a line is too long"
         );
+    }
+
+    /// A primary's side: answers a listener, and returns its request.
+    fn answer(listener: &UnixListener, body: &str) -> String {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut request = BufReader::new(client.try_clone().unwrap());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            request.read_line(&mut head).unwrap();
+        }
+        write!(client, "HTTP/1.0 200 OK\r\n\r\n{body}").unwrap();
+        head
+    }
+
+    #[test]
+    fn a_listener_that_connects_again_asks_for_what_follows_its_last_event() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("primary.api");
+        let mut follower = Follower::new(vec![socket.clone()]);
+        assert!(follower.connect().unwrap().is_none(), "it waits");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let primary = std::thread::spawn(move || {
+            let event = |n: u32| format!("id: 7-{n}\ndata: {{\"id\": {n}}}\n\n");
+            let first = answer(&listener, &("id: 7-0\n\n".to_owned() + &event(1)));
+            let second = answer(&listener, "id: 7-1\n\n");
+            let third = answer(&listener, &event(2));
+            [first, second, third]
+        });
+        assert_eq!(follower.next().unwrap().id, 1);
+        assert_eq!(follower.next().unwrap().id, 2);
+        let heads = primary.join().unwrap();
+        assert!(heads[0].starts_with("GET /v1/events?since=0 "), "{heads:?}");
+        assert!(!heads[0].contains("Last-Event-ID"), "{heads:?}");
+        for again in &heads[1..] {
+            assert!(again.contains("Last-Event-ID: 7-1\r\n"), "{heads:?}");
+        }
     }
 }

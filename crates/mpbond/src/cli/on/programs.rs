@@ -3,12 +3,14 @@
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::unistd::geteuid;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, geteuid};
 use tracing::warn;
 
 use super::follow::Event;
@@ -86,7 +88,7 @@ fn check(meta: &Metadata) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Runs a program to its end, or kills it.
+/// Runs a program to its end, or kills it with the programs that it has started.
 fn run(program: &Path, event: &Event, limit: Duration) -> io::Result<ExitStatus> {
     // Texts of peers may contain what no argument may.
     let plain = |text: &str| text.replace('\0', "?");
@@ -98,6 +100,7 @@ fn run(program: &Path, event: &Event, limit: Duration) -> io::Result<ExitStatus>
         .env("MPBOND_REASON", plain(&event.reason))
         .env("MPBOND_ID", event.id.to_string())
         .stdin(Stdio::null())
+        .process_group(0)
         .spawn()?;
     end(&mut child, limit)
 }
@@ -109,7 +112,8 @@ fn end(child: &mut Child, limit: Duration) -> io::Result<ExitStatus> {
             return Ok(status);
         }
         if Instant::now() >= until {
-            child.kill()?;
+            let group = i32::try_from(child.id()).map_err(io::Error::other)?;
+            killpg(Pid::from_raw(group), Signal::SIGKILL)?;
             child.wait()?;
             return Err(io::Error::other("it took too long, and was killed"));
         }
@@ -185,11 +189,26 @@ mod tests {
     #[test]
     fn a_program_that_takes_too_long_is_killed() {
         let folder = tempfile::tempdir().unwrap();
-        let program = write(folder.path(), "slow", 0o755, "#!/bin/sh\nexec sleep 60\n");
+        let file = folder.path().join("child");
+        let text = format!("#!/bin/sh\nsleep 60 &\necho $! >{}\nwait\n", file.display());
+        let program = write(folder.path(), "slow", 0o755, &text);
         let begun = Instant::now();
-        let error = run(&program, &Event::default(), Duration::from_millis(50)).unwrap_err();
+        let error = run(&program, &Event::default(), Duration::from_millis(500)).unwrap_err();
         assert_eq!(error.to_string(), "it took too long, and was killed");
         assert!(begun.elapsed() < Duration::from_secs(30));
+        // With the program that it runs, which nobody may have waited for yet.
+        let child = fs::read_to_string(file).unwrap();
+        let runs = || {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", child.trim_end()));
+            stat.is_ok_and(|stat| !stat.contains(") Z "))
+        };
+        while runs() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "its program runs on"
+            );
+            sleep(LOOK);
+        }
     }
 
     #[test]
