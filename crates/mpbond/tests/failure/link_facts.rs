@@ -80,11 +80,18 @@ fn the_script_for_network_manager_tells_what_that_knows() {
         "case \"$*\" in\n\
          '-g GENERAL.METERED device show wwan0') echo 'yes (guessed)' ;;\n\
          '-g GENERAL.TYPE device show wwan0') echo gsm ;;\n\
+         '-g GENERAL.UDI device show wwan0') echo /org/freedesktop/ModemManager1/Modem/1 ;;\n\
          '-g GENERAL.METERED device show wlan0') echo no ;;\n\
          '-g GENERAL.TYPE device show wlan0') echo wifi ;;\n\
          *) echo \"unexpected: $*\" >&2; exit 1 ;;\nesac",
     );
-    program("mmcli", "echo 'modem.3gpp.registration-state : roaming'");
+    program(
+        "mmcli",
+        "case \"$*\" in\n\
+         '-m /org/freedesktop/ModemManager1/Modem/1 --output-keyvalue') state=roaming ;;\n\
+         *) state=home ;;\nesac\n\
+         echo \"modem.3gpp.registration-state : $state\"",
+    );
     let facts = |name: &str| {
         let link = got(&bond, &format!("GET /v1/links/{name}"), "");
         [link["metered"].clone(), link["roaming"].clone()]
@@ -116,8 +123,14 @@ fn the_script_for_network_manager_tells_what_that_knows() {
     until("it is not known", || {
         facts("helper") == [Value::Null, Value::Null]
     });
-    let unknown = run(&["another=wlan0"]);
-    assert_ne!(unknown.code, 0, "{unknown:?}");
+    // One that the primary does not have keeps it from nothing.
+    let unknown = run(&["another=wlan0", "helper=wlan0"]);
+    assert_eq!(unknown.code, 1, "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("of the link another"),
+        "{unknown:?}"
+    );
+    assert_eq!(facts("helper"), [json!(false), json!(false)]);
 }
 
 #[test]
