@@ -39,6 +39,7 @@ mod link_problem;
 mod names;
 mod near;
 mod network_changes;
+mod peer_groups;
 mod power;
 mod pricing;
 mod quota;

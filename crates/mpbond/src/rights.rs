@@ -1,14 +1,19 @@
-//! Rights of a program at a daemon's Unix sockets, by its credentials (unix(7), SO_PEERCRED).
+//! Rights of a program at a daemon's Unix sockets, by its credentials (unix(7), SO_PEERCRED) and its
+//! supplementary groups.
+
+use std::os::fd::AsFd as _;
 
 use nix::unistd::{Uid, getegid, geteuid};
 use tokio::net::UnixStream;
+
+use crate::peer_groups::peer_groups;
 
 /// What a client may do; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rights {
     /// Any user: reads the status without destinations of applications.
     Status,
-    /// A process whose primary group is the daemon's: reads everything.
+    /// A process of the daemon's group: reads everything.
     Read,
     /// Root, and the user of the daemon: changes the daemon.
     Change,
@@ -40,9 +45,15 @@ impl Rights {
             return Self::Status;
         };
         let user = Uid::from_raw(who.uid());
+        let own = getegid().as_raw();
+        let has_group = || {
+            // An old kernel tells only the primary group.
+            let others = || peer_groups(client.as_fd()).unwrap_or_default();
+            who.gid() == own || others().contains(&own)
+        };
         if user.is_root() || user == geteuid() {
             Self::Change
-        } else if who.gid() == getegid().as_raw() {
+        } else if has_group() {
             Self::Read
         } else {
             Self::Status

@@ -143,7 +143,7 @@ const CLOCKS: [&str; 6] = [
 
 /// Where `unsafe` may be, and for what. Small files named for their system calls; elsewhere the
 /// crates forbid it.
-const UNSAFE: [(&str, &str); 21] = [
+const UNSAFE: [(&str, &str); 22] = [
     ("crates/net/src/tcp/sys.rs", "TCP_INFO, queue lengths"),
     ("crates/intercept/src/rules/tun.rs", "a TUN interface"),
     (
@@ -154,6 +154,7 @@ const UNSAFE: [(&str, &str); 21] = [
     ("crates/bluetooth/src/sys/rssi.rs", "a command of the HCI"),
     ("crates/probe/src/sys.rs", "time stamps of packets"),
     ("crates/mpbond/src/heap.rs", "malloc_trim"),
+    ("crates/mpbond/src/peer_groups.rs", "SO_PEERGROUPS"),
     (
         "crates/mpbond/src/cli/doctor/adjtimex.rs",
         "whether the clock is synchronised",

@@ -217,6 +217,44 @@ fn ten_thousand_listeners_are_refused_beyond_a_bound_and_others_go_on() {
     });
 }
 
+/// The group of the daemon of this test is root's, since root plays it.
+#[test]
+fn a_user_of_the_daemons_group_reads_everything_and_changes_nothing() {
+    if !nix::unistd::geteuid().is_root() {
+        return Need::Root.is_missing("only root can become another user");
+    }
+    let bond = Bond::new(Ways::Own, "", "");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bond.folder.path(), everybody).unwrap();
+    let _primary = bond.start("primary");
+    let own = nix::unistd::getegid().to_string();
+    let nobody = NOBODY.to_string();
+    let code = |groups: &str, args: &[&str]| {
+        let out = Command::new("setpriv")
+            .args(["--reuid", &nobody, "--regid", &nobody, "--groups", groups])
+            .args(["curl", "-s", "-i", "--unix-socket"])
+            .arg(bond.file("primary.api"))
+            .args(args)
+            .output()
+            .ok()?;
+        Some(Answer::of(&String::from_utf8(out.stdout).unwrap())?.code)
+    };
+    let links = ["http://mpbond/v1/links"];
+    let Some(other) = code(&nobody, &links) else {
+        return Need::Curl.is_missing("curl is not there, or other users may not run it");
+    };
+    assert_eq!(other, 403);
+    assert_eq!(code(&format!("{nobody},{own}"), &links), Some(200));
+    let change = [
+        "-X",
+        "PATCH",
+        "-d",
+        "{\"mode\": \"off\"}",
+        "http://mpbond/v1/links/own",
+    ];
+    assert_eq!(code(&own, &change), Some(403));
+}
+
 #[test]
 fn another_user_reads_the_status_without_destinations_and_nothing_else() {
     if !nix::unistd::geteuid().is_root() {
