@@ -1,9 +1,11 @@
-//! Decides about new connections of this host with a policy of 1,000 rules: the owner of the socket
-//! from the kernel, the path of its control group, the decision. Prints the median and the 99th
+//! Decides about new connections of this host with a policy of 1,000 rules, 200 of which have a
+//! budget, and 8 links with caps and floors: the owner of the socket from the kernel, the path of
+//! its control group, the budgets that are used up, the decision. Prints the median and the 99th
 //! percentile, which a reading of all control groups, or a second question to the kernel, would
 //! show.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
@@ -12,11 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mpbond::policy::{Cgroups, Client, InForce, Reading, device, flow};
+use mpbond::usage::{Budgets, Usage};
 use mpbond_intercept::{Destination, Via};
 use mpbond_net::sock_diag::SockDiag;
-use mpbond_policy::Policy;
+use mpbond_policy::{Charge, Device, Fact, LinkState, Policy};
+use mpbond_units::Timestamp;
 
 const RULES: usize = 1_000;
+const LINKS: usize = 8;
 const CONNECTIONS: usize = 2_000;
 
 /// Maximum of the median: a small part of a handshake with a server.
@@ -44,15 +49,63 @@ fn rules() -> String {
             ),
         };
         let name = format!("name = \"{n}\"");
-        writeln!(text, "[[rule]]\n{name}\n{condition}\nset = \"refuse\"").unwrap();
+        let set = match n % 5 {
+            0 => "{ budget = { bytes = \"1 GB\", zone = \"UTC\" } }",
+            _ => "\"refuse\"",
+        };
+        writeln!(text, "[[rule]]\n{name}\n{condition}\nset = {set}").unwrap();
+    }
+    for n in 0..LINKS {
+        let limits = "cap = { bytes = \"1 GB\", zone = \"UTC\" }\nbattery_floor = \"20%\"";
+        writeln!(text, "[[link]]\nname = \"{n}\"\n{limits}").unwrap();
     }
     text
+}
+
+/// State of the links as a primary keeps it.
+fn links() -> Vec<LinkState> {
+    let state = |n: usize| LinkState {
+        name: n.to_string(),
+        works: true,
+        metered: Fact::known(n == 0, "this bench"),
+        roaming: Fact::unknown("nobody says it"),
+        charge: Charge::Sufficient,
+        cap_reached: false,
+    };
+    (0..LINKS).map(state).collect()
+}
+
+/// Names of the rules whose budgets are used up, as a primary finds them out.
+fn spent(
+    rules: &InForce,
+    usage: &mut Usage,
+    budgets: &mut Budgets,
+    begin: Instant,
+) -> BTreeSet<String> {
+    if budgets.is_due(Timestamp::ZERO + begin.elapsed()) {
+        for budget in rules.budgets() {
+            budgets.count(usage, budget, jiff::Timestamp::now());
+        }
+    }
+    let spent = rules
+        .budgets()
+        .filter(|(rule, cap)| budgets.is_spent(usage, rule, cap));
+    spent.map(|(rule, _)| rule.to_owned()).collect()
 }
 
 fn main() -> ExitCode {
     let policy = Policy::parse(Path::new("policy.toml"), &rules(), &|_| None).unwrap();
     let rules = InForce::new(Arc::new(policy), None);
     assert!(rules.depends_on_cgroups());
+    assert_eq!(rules.budgets().count(), RULES / 5);
+    let folder = tempfile::tempdir().unwrap();
+    let mut usage = Usage::load(&folder.path().join("identity.pem")).unwrap();
+    // Half of the rules have carried connections.
+    let mut budgets = Budgets::default();
+    for (rule, cap) in rules.budgets().step_by(2) {
+        budgets.of(&usage, rule, cap).moved(1_000);
+    }
+    let started = Instant::now();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let (groups, diag) = (Cgroups::mounted(), SockDiag::open().unwrap());
@@ -76,12 +129,11 @@ fn main() -> ExitCode {
             cgroup,
             claim: None,
         });
-        assert_eq!(
-            rules
-                .decide(&flow, &device(Reading::default(), Vec::new()))
-                .rule,
-            None
-        );
+        let device = Device {
+            spent_budgets: spent(&rules, &mut usage, &mut budgets, started),
+            ..device(Reading::default(), links())
+        };
+        assert_eq!(rules.decide(&flow, &device).rule, None);
         times.push(begin.elapsed());
         assert!(owner.is_some(), "the kernel knows the socket");
     }

@@ -28,7 +28,9 @@ pub mod speed;
 pub mod status;
 pub mod status_socket;
 pub mod uplinks;
+pub mod usage;
 
+mod account_file;
 mod addresses;
 mod admission;
 mod descriptors;
@@ -52,4 +54,3 @@ mod socket_file;
 mod stop;
 mod task;
 mod upgrade;
-mod usage;

@@ -34,12 +34,17 @@ impl Budget {
         self.used.update(|used| used.saturating_add(bytes as u64));
     }
 
+    /// Whether all bytes have been moved.
+    pub fn is_spent(&self) -> bool {
+        self.used.get() >= self.limit.get()
+    }
+
     /// # Errors
     /// All bytes have been moved.
     pub(super) fn check(&self) -> io::Result<()> {
-        match self.used.get() < self.limit.get() {
-            true => Ok(()),
-            false => Err(io::Error::other("the budget of its rule is used up")),
+        match self.is_spent() {
+            false => Ok(()),
+            true => Err(io::Error::other("the budget of its rule is used up")),
         }
     }
 }

@@ -3,14 +3,15 @@
 
 use std::future::Future;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mpbond_net::relay::Budget;
 use serde::{Deserialize, Serialize};
-use tracing::{info, warn};
+use tracing::info;
 
+use crate::account_file::{AccountFile, Version};
 use crate::status::BudgetStatus;
 
 /// Interval of writing the account. A crash forgets at most the bytes of this time.
@@ -93,40 +94,35 @@ pub(super) struct MonthlyBudget {
 struct Inner {
     bytes: Arc<Budget>,
     granted: Mutex<Granted>,
-    path: PathBuf,
+    file: Arc<AccountFile>,
     /// State at the last update.
     account: Mutex<Account>,
+    /// The newest version of the file.
     saved: Mutex<Option<Account>>,
 }
 
 impl MonthlyBudget {
     /// Loads the account of the last run, which is kept beside the identity.
     pub(super) fn load(identity: &Path, max_bytes: u64) -> io::Result<Self> {
-        Self::read(identity.with_extension("budget"), max_bytes)
+        Self::read(
+            AccountFile::new(identity.with_extension("budget")),
+            max_bytes,
+        )
     }
 
     /// Loads it once more, after another process has written it. Nothing has been used here yet.
     pub(super) fn load_again(&self) -> io::Result<()> {
         let max_bytes = lock(&self.inner.granted).max_bytes;
-        let now = Self::read(self.inner.path.clone(), max_bytes)?;
+        let now = Self::read(Arc::clone(&self.inner.file), max_bytes)?;
         self.grant(max_bytes, now.used());
         lock(&self.inner.account).clone_from(&lock(&now.inner.account));
         lock(&self.inner.saved).clone_from(&lock(&now.inner.saved));
         Ok(())
     }
 
-    fn read(path: PathBuf, max_bytes: u64) -> io::Result<Self> {
+    fn read(file: Arc<AccountFile>, max_bytes: u64) -> io::Result<Self> {
         let month = month_of(SystemTime::now());
-        let saved: Option<Account> = match std::fs::read_to_string(&path) {
-            Ok(text) => Some(toml::from_str(&text).map_err(|e| {
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("{}: {}", path.display(), e.message()),
-                )
-            })?),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(e),
-        };
+        let saved: Option<Account> = file.read()?;
         let mut account = saved.clone().unwrap_or_else(|| Account {
             month: month.clone(),
             used_bytes: 0,
@@ -141,7 +137,7 @@ impl MonthlyBudget {
             inner: Arc::new(Inner {
                 bytes: Arc::new(Budget::new(granted.bytes())),
                 granted: Mutex::new(granted),
-                path,
+                file,
                 account: Mutex::new(account),
                 saved: Mutex::new(saved),
             }),
@@ -191,7 +187,9 @@ impl MonthlyBudget {
             loop {
                 tokio::time::sleep(SAVE_EVERY).await;
                 budget.turn_month(&month_of(SystemTime::now()));
-                budget.save();
+                if let Some(version) = budget.version() {
+                    tokio::task::spawn_blocking(move || version.write());
+                }
             }
         }
     }
@@ -208,27 +206,29 @@ impl MonthlyBudget {
         }
     }
 
-    /// Writes the account atomically, if it has changed.
+    /// Writes the account, if it has changed. Waits for the disk.
     pub(super) fn save(&self) {
+        if let Some(version) = self.version() {
+            version.write();
+        }
+    }
+
+    /// The account, if it has changed since it was written.
+    fn version(&self) -> Option<Version> {
         let account = {
             let mut account = lock(&self.inner.account);
             account.used_bytes = self.used();
             account.clone()
         };
         let mut saved = lock(&self.inner.saved);
-        if saved.as_ref() == Some(&account) || (saved.is_none() && account.used_bytes == 0) {
-            return;
+        let is_kept = saved.as_ref() == Some(&account) && !self.inner.file.is_failing();
+        if is_kept || (saved.is_none() && account.used_bytes == 0) {
+            return None;
         }
-        let path = &self.inner.path;
-        let new = path.with_extension("budget.new");
-        let write = toml::to_string(&account)
-            .map_err(io::Error::other)
-            .and_then(|text| std::fs::write(&new, text))
-            .and_then(|()| std::fs::rename(&new, path));
-        match write {
-            Ok(()) => *saved = Some(account),
-            Err(e) => warn!(path = %path.display(), error = %e, "cannot keep the monthly account"),
-        }
+        // Months and numbers have a text.
+        let text = toml::to_string(&account).ok()?;
+        *saved = Some(account);
+        Some(self.inner.file.version(text))
     }
 }
 

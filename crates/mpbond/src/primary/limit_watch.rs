@@ -82,6 +82,10 @@ impl Primary {
         self.look_at_batteries().await;
         let caps = self.caps();
         self.limits.reached.replace(self.count_usage(&caps));
+        if !*self.handed_over.borrow() {
+            let mut usage = self.limits.usage.borrow_mut();
+            usage.save_aside(self.clock.now(), &caps);
+        }
         let next = self.next_look(&caps, after);
         let has_single = self.flows.has_single();
         if has_single || self.limits.have_changed() {
@@ -150,34 +154,32 @@ impl Primary {
     /// up. A caller that excludes these links has to call it again later: a period may end.
     fn count_usage(&self, caps: &[(Capped, Cap)]) -> BTreeSet<String> {
         let mut reached = BTreeSet::new();
-        let mut usage = self.limits.usage.borrow_mut();
         let totals = self.bytes_of(caps);
         for (of, cap) in caps {
-            let moved = match of {
-                Capped::Link(name) => self.moved(name, &totals),
-                Capped::Rule(name) => Some(Moved::Bytes(self.moved_of_rule(name))),
-            };
-            let event = usage.count(of, cap, jiff::Timestamp::now(), moved);
-            let used = usage.used_bytes(of);
-            if let Some(event) = event {
-                self.cap_event(of, (cap, used), event);
-            }
-            let left = cap.bytes.saturating_sub(used);
             match of {
-                Capped::Link(name) if left == 0 => drop(reached.insert(name.clone())),
-                Capped::Link(_) => {}
-                Capped::Rule(name) => {
-                    if let Some((budget, seen)) = self.limits.budgets.borrow().get(name) {
-                        budget.set_limit(seen.saturating_add(left));
+                Capped::Link(name) => {
+                    let moved = self.moved(name, &totals);
+                    let mut usage = self.limits.usage.borrow_mut();
+                    let event = usage.count(of, cap, jiff::Timestamp::now(), moved);
+                    let used = usage.used_bytes(of);
+                    self.cap_event(of, (cap, used), event);
+                    if used >= cap.bytes {
+                        reached.insert(name.clone());
                     }
                 }
+                Capped::Rule(name) => self.count_budget(name, cap),
             }
         }
         self.limits.seen.replace(totals);
-        if !*self.handed_over.borrow() {
-            usage.save(self.clock.now(), caps, false);
-        }
         reached
+    }
+
+    /// Counts what connections of a rule have moved of its budget until now.
+    fn count_budget(&self, rule: &str, cap: &Cap) {
+        let mut usage = self.limits.usage.borrow_mut();
+        let mut budgets = self.limits.budgets.borrow_mut();
+        let (used, event) = budgets.count(&mut usage, (rule, cap), jiff::Timestamp::now());
+        self.cap_event(&Capped::Rule(rule.to_owned()), (cap, used), event);
     }
 
     /// Time until the next look at caps, this time after the last one. A status that has counted in
@@ -198,41 +200,29 @@ impl Primary {
         next
     }
 
-    /// Bytes that connections of a rule have moved since the last look.
-    fn moved_of_rule(&self, name: &str) -> u64 {
-        let mut budgets = self.limits.budgets.borrow_mut();
-        budgets.get_mut(name).map_or(0, |(budget, seen)| {
-            let used = budget.used();
-            used - std::mem::replace(seen, used)
-        })
-    }
-
     /// The budget of a connection with this ruling, if its rule has one.
     pub(super) fn budget_of(&self, ruling: &Ruling) -> Option<Rc<Budget>> {
-        let (name, cap) = ruling.budget()?;
-        let of = Capped::Rule(name.to_owned());
-        let used = self.limits.usage.borrow().used_bytes(&of);
-        let new = || (Rc::new(Budget::new(cap.bytes.saturating_sub(used))), 0);
-        let mut budgets = self.limits.budgets.borrow_mut();
-        let (budget, _) = budgets.entry(name.to_owned()).or_insert_with(new);
-        Some(Rc::clone(budget))
+        let (rule, cap) = ruling.budget()?;
+        let usage = self.limits.usage.borrow();
+        Some(self.limits.budgets.borrow_mut().of(&usage, rule, cap))
     }
 
-    /// Names of the rules whose budgets are used up now.
+    /// Names of the rules whose budgets are used up now. A decision about a new connection waits
+    /// for it: it takes no system call, and writes nothing.
     pub(super) fn spent_budgets(&self) -> BTreeSet<String> {
-        let policy = self.policy.borrow().clone();
-        let Some(policy) = policy.filter(|policy| policy.budgets().next().is_some()) else {
+        let Some(policy) = self.policy.borrow().clone() else {
             return BTreeSet::new();
         };
         // A period may have ended.
-        self.count_usage(&self.caps());
-        let usage = self.limits.usage.borrow();
-        let is_spent = |(name, cap): &(&str, &Cap)| {
-            let of = Capped::Rule((*name).to_owned());
-            usage.is_reached(&of, cap)
-        };
+        if self.limits.budgets.borrow_mut().is_due(self.clock.now()) {
+            for (rule, cap) in policy.budgets() {
+                self.count_budget(rule, cap);
+            }
+        }
+        let (usage, budgets) = (self.limits.usage.borrow(), self.limits.budgets.borrow());
+        let is_spent = |(rule, cap): &(&str, &Cap)| budgets.is_spent(&usage, rule, cap);
         let spent = policy.budgets().filter(is_spent);
-        spent.map(|(name, _)| name.to_owned()).collect()
+        spent.map(|(rule, _)| rule.to_owned()).collect()
     }
 
     /// What has moved over a link since the last look.
@@ -282,7 +272,8 @@ impl Primary {
         totals
     }
 
-    fn cap_event(&self, of: &Capped, (cap, used): (&Cap, u64), event: CapEvent) {
+    fn cap_event(&self, of: &Capped, (cap, used): (&Cap, u64), event: Option<CapEvent>) {
+        let Some(event) = event else { return };
         let kind = match event {
             CapEvent::Warning => "cap.warn",
             CapEvent::Reached => "cap.reached",
@@ -404,7 +395,7 @@ impl Primary {
     pub(super) fn save_usage(&self) {
         let (now, caps) = (self.clock.now(), self.caps());
         self.count_usage(&caps);
-        self.limits.usage.borrow_mut().save(now, &caps, true);
+        self.limits.usage.borrow_mut().save_last(now, &caps);
     }
 
     /// Counts what has moved until now, for a status: at an own link also what other programs have

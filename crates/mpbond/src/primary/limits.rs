@@ -4,13 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
 
 use mpbond_manager::LinkId;
 use mpbond_policy::{Battery, Charge};
 
-use crate::driver::Budget;
-use crate::usage::{Capped, InterfaceBytes, Usage};
+use crate::usage::{Budgets, Capped, InterfaceBytes, Usage};
 
 /// What excludes links for all connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,8 +27,8 @@ pub(super) struct Limits {
     pub(super) seen: RefCell<HashMap<String, u64>>,
     /// Links whose caps are used up.
     pub(super) reached: RefCell<BTreeSet<String>>,
-    /// Budgets of rules, by their names, with the bytes used at the last look.
-    pub(super) budgets: RefCell<HashMap<String, (Rc<Budget>, u64)>>,
+    /// Budgets of rules.
+    pub(super) budgets: RefCell<Budgets>,
     /// Batteries of links that have a floor.
     pub(super) batteries: RefCell<HashMap<String, Battery>>,
     /// Levels that helpers have told last, over lost connections to them as well.

@@ -1,13 +1,15 @@
 //! Bytes used of caps of links, by day too, and of budgets of rules; joules of radios by day: the
 //! accounts of a primary, kept in a file beside its identity.
 
+mod budgets;
 mod by_day;
 mod host_zone;
 mod interface_bytes;
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::ToSpan;
@@ -16,13 +18,12 @@ use jiff::tz::TimeZone;
 use mpbond_policy::{Account, Cap, CapEvent, InterfaceCounter, Period, Reading, period_at};
 use mpbond_units::Timestamp;
 use serde::{Deserialize, Serialize};
-use tracing::warn;
 
+pub use budgets::Budgets;
 use by_day::ByDay;
 pub use interface_bytes::InterfaceBytes;
 
-/// Maximum size of the file in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+use crate::account_file::{AccountFile, Version};
 
 /// Days before the present one of which joules are shown.
 const SHOWN_ENERGY: i64 = 6;
@@ -37,15 +38,13 @@ const SAVE_ENERGY_EVERY: Duration = Duration::from_secs(60);
 
 /// The accounts of links that have or had a cap or a radio, and of rules that have or had a budget.
 pub struct Usage {
-    path: PathBuf,
+    file: Arc<AccountFile>,
     /// That of this host.
     zone: TimeZone,
     accounts: File,
     /// When joules were written last, and whether there are more since.
     energy_saved: Timestamp,
     has_new_energy: bool,
-    /// The file could not be written: said once, until it can be.
-    is_failing: bool,
 }
 
 /// What a cap is of.
@@ -121,33 +120,16 @@ impl Usage {
     /// # Errors
     /// The file cannot be read, or has no accounts; in one line that names it.
     pub fn load(identity: &Path) -> io::Result<Self> {
-        let path = Self::file_of(identity);
-        let at = |problem: &dyn std::fmt::Display| format!("{}: {problem}", path.display());
-        let read = || -> io::Result<String> {
-            let mut text = String::new();
-            let file = std::fs::File::open(&path)?;
-            file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
-            Ok(text)
-        };
-        let mut accounts: File = match read() {
-            Ok(text) => {
-                let wrong = |e: toml::de::Error| {
-                    io::Error::new(io::ErrorKind::InvalidData, at(&e.message()))
-                };
-                toml::from_str(&text).map_err(wrong)?
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => File::default(),
-            Err(e) => return Err(io::Error::new(e.kind(), at(&e))),
-        };
+        let file = AccountFile::new(Self::file_of(identity));
+        let mut accounts: File = file.read()?.unwrap_or_default();
         accounts.days.bound(KEPT_BYTES);
         accounts.energy.bound(KEPT_ENERGY);
         Ok(Self {
-            path,
+            file,
             zone: host_zone::read(),
             accounts,
             energy_saved: Timestamp::ZERO,
             has_new_energy: false,
-            is_failing: false,
         })
     }
 
@@ -221,40 +203,44 @@ impl Usage {
         used.is_some_and(|used| used.account.is_reached(cap))
     }
 
-    /// Writes the file if one of these caps' accounts or the joules should be saved, or if
-    /// `is_last`, what has changed.
-    pub fn save(&mut self, now: Timestamp, caps: &[(Capped, Cap)], is_last: bool) {
+    /// Writes the file, if one of these caps' accounts or the joules should be saved, aside from
+    /// the caller's thread. On an event loop.
+    pub fn save_aside(&mut self, now: Timestamp, caps: &[(Capped, Cap)]) {
+        if let Some(version) = self.version(now, caps, false) {
+            tokio::task::spawn_blocking(move || version.write());
+        }
+    }
+
+    /// Writes the file, if something has changed, at the end of a process.
+    pub fn save_last(&mut self, now: Timestamp, caps: &[(Capped, Cap)]) {
+        if let Some(version) = self.version(now, caps, true) {
+            version.write();
+        }
+    }
+
+    /// The accounts, if they are to be written now.
+    fn version(
+        &mut self,
+        now: Timestamp,
+        caps: &[(Capped, Cap)],
+        is_last: bool,
+    ) -> Option<Version> {
         let is_old = now.since(self.energy_saved) >= SAVE_ENERGY_EVERY;
         let has_energy = self.has_new_energy && (is_last || is_old);
         let is_due = has_energy
+            || self.file.is_failing()
             || caps.iter().any(|(of, cap)| {
                 let used = self.accounts.get(of);
                 used.is_some_and(|used| is_last || used.account.is_save_due(now, cap))
             });
-        if !is_due {
-            return;
-        }
-        let new = self.path.with_extension("usage.new");
-        let written = toml::to_string(&self.accounts)
-            .map_err(io::Error::other)
-            .and_then(|text| std::fs::write(&new, text))
-            .and_then(|()| std::fs::rename(&new, &self.path));
-        match written {
-            Ok(()) => {
-                self.is_failing = false;
-                self.has_new_energy = false;
-                self.energy_saved = now;
-                self.accounts
-                    .all()
-                    .for_each(|used| used.account.handle_saved(now));
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut self.is_failing, true) {
-                    let path = self.path.display();
-                    warn!(%path, %error, "usage cannot be kept over a restart");
-                }
-            }
-        }
+        // Names, numbers and days have a text.
+        let text = is_due.then(|| toml::to_string(&self.accounts).ok())??;
+        self.has_new_energy = false;
+        self.energy_saved = now;
+        self.accounts
+            .all()
+            .for_each(|used| used.account.handle_saved(now));
+        Some(self.file.version(text))
     }
 }
 
@@ -264,6 +250,12 @@ mod tests {
     use mpbond_policy::AtCap;
 
     use super::*;
+
+    fn save(usage: &mut Usage, now: Timestamp, caps: &[(Capped, Cap)]) {
+        if let Some(version) = usage.version(now, caps, false) {
+            version.write();
+        }
+    }
 
     fn cap(bytes: u64) -> Cap {
         Cap {
@@ -305,7 +297,7 @@ mod tests {
         let first = |n| Some(Moved::Interface(reading(n)));
         assert_eq!(usage.count(&mobile, &cap, now, first(5_000)), None);
         assert_eq!(usage.count(&rule, &cap, now, bytes(5)), None);
-        usage.save(Timestamp::ZERO, &caps, false);
+        save(&mut usage, Timestamp::ZERO, &caps);
         let mut usage = Usage::load(&identity).unwrap();
         assert_eq!(usage.used_bytes(&phone), 800);
         assert_eq!(usage.used_bytes(&rule), 5);
@@ -340,24 +332,24 @@ mod tests {
         let day = jiff::civil::date(2026, 11, 27);
         let at = |s: u64| Timestamp::from_millis(s * 1_000);
         let mut usage = Usage::load(&identity).unwrap();
-        usage.save(at(100), &[], true);
+        usage.save_last(at(100), &[]);
         assert!(!Usage::file_of(&identity).exists(), "there is nothing");
         usage.spend("phone", day, 12.75);
-        usage.save(at(100), &[], false);
+        save(&mut usage, at(100), &[]);
         assert_eq!(again(day), [(day, 12.75)]);
         usage.spend("phone", day, 1.0);
-        usage.save(at(159), &[], false);
+        save(&mut usage, at(159), &[]);
         assert_eq!(again(day), [(day, 12.75)]);
-        usage.save(at(160), &[], false);
+        save(&mut usage, at(160), &[]);
         assert_eq!(again(day), [(day, 13.75)]);
         usage.spend("phone", day, 0.25);
-        usage.save(at(161), &[], true);
+        usage.save_last(at(161), &[]);
         assert_eq!(again(day), [(day, 14.0)]);
         // Accounts of caps are in the same file.
         let (cap, november) = (cap(1_000), time("2026-11-27T12:00:00Z"));
         let phone = Capped::Link("phone".to_owned());
         usage.count(&phone, &cap, november, Some(Moved::Bytes(700)));
-        usage.save(at(162), &[(phone.clone(), cap)], true);
+        usage.save_last(at(162), &[(phone.clone(), cap)]);
         assert_eq!(again(day), [(day, 14.0)]);
         assert_eq!(Usage::load(&identity).unwrap().used_bytes(&phone), 700);
     }
@@ -371,7 +363,7 @@ mod tests {
         let rule = Capped::Rule("backup".to_owned());
         let mut usage = Usage::load(&identity).unwrap();
         usage.count(&rule, &cap, now, Some(Moved::Bytes(700)));
-        usage.save(Timestamp::ZERO, &[(rule.clone(), cap)], true);
+        usage.save_last(Timestamp::ZERO, &[(rule.clone(), cap)]);
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(!text.contains("days") && !text.contains("energy"), "{text}");
         std::fs::write(&file, text + "[later]\nkey = 1\n").unwrap();

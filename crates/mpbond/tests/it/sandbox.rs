@@ -160,7 +160,7 @@ fn daemons_work_and_have_given_up_what_they_do_not_need() {
     let log = primary.stop();
     assert!(log.contains("sandbox: no capabilities"), "{log}");
     let log = helper.stop();
-    assert!(!log.contains("cannot keep the monthly account"), "{log}");
+    assert!(!log.contains("cannot be kept over a restart"), "{log}");
     let budget = std::fs::read_to_string(folder.join("helper.budget")).unwrap();
     assert!(budget.contains("used_bytes"), "{budget}");
     proxy.stop();

@@ -1,0 +1,189 @@
+//! File of an account beside the identity: what was used of caps, budgets and batteries' joules.
+//! It is on the disk whole or not at all, also after a power cut: an account that is empty would
+//! renew what it counts.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::warn;
+
+/// Maximum size in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The file of an account, which threads that may wait for the disk write.
+pub(crate) struct AccountFile {
+    path: PathBuf,
+    /// Number of the newest version.
+    begun: AtomicU64,
+    written: Mutex<Written>,
+}
+
+#[derive(Default)]
+struct Written {
+    number: u64,
+    is_failing: bool,
+}
+
+/// A version of an account to be written.
+pub(crate) struct Version {
+    file: Arc<AccountFile>,
+    number: u64,
+    text: String,
+}
+
+impl AccountFile {
+    /// The file with this path.
+    pub(crate) fn new(path: PathBuf) -> Arc<Self> {
+        Arc::new(Self {
+            path,
+            begun: AtomicU64::new(0),
+            written: Mutex::default(),
+        })
+    }
+
+    /// The account that it has; `None` where there is no file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none; in one line that names the file.
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        let at = |problem: &dyn std::fmt::Display| format!("{}: {problem}", self.path.display());
+        let mut text = String::new();
+        let read = File::open(&self.path).and_then(|f| f.take(MAX_BYTES).read_to_string(&mut text));
+        match read {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(io::Error::new(e.kind(), at(&e))),
+        }
+        let wrong = |problem: &dyn std::fmt::Display| {
+            io::Error::new(io::ErrorKind::InvalidData, at(problem))
+        };
+        if text.trim_ascii().is_empty() {
+            return Err(wrong(
+                &"it is empty, so that what was used is not known: remove it to begin at 0",
+            ));
+        }
+        toml::from_str(&text)
+            .map(Some)
+            .map_err(|e| wrong(&e.message()))
+    }
+
+    /// A version with this text, later than those before.
+    pub(crate) fn version(self: &Arc<Self>, text: String) -> Version {
+        Version {
+            file: Arc::clone(self),
+            number: self.begun.fetch_add(1, Ordering::Relaxed) + 1,
+            text,
+        }
+    }
+
+    /// Whether the last version could not be written.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.written().is_failing
+    }
+
+    fn written(&self) -> std::sync::MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Version {
+    /// Writes it, unless a later one has been. Waits for the disk. A failure is logged once, until
+    /// a version can be written.
+    pub(crate) fn write(self) {
+        let Self { file, number, text } = self;
+        let mut written = file.written();
+        if number < written.number {
+            return;
+        }
+        match replace(&file.path, &text) {
+            Ok(()) => {
+                *written = Written {
+                    number,
+                    is_failing: false,
+                };
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut written.is_failing, true) {
+                    let path = file.path.display();
+                    warn!(%path, %error, "the account cannot be kept over a restart");
+                }
+            }
+        }
+    }
+}
+
+/// Replaces the text of a file. It is on the disk before it has the file's name.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    type Account = BTreeMap<String, u64>;
+
+    #[test]
+    fn the_latest_version_stays_in_whichever_order_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = AccountFile::new(folder.path().join("a.usage"));
+        assert!(file.read::<Account>().unwrap().is_none());
+        let [first, second, third] = [1, 2, 3].map(|n| file.version(format!("used = {n}")));
+        let used = || file.read::<Account>().unwrap().unwrap()["used"];
+        second.write();
+        assert_eq!(used(), 2);
+        first.write();
+        assert_eq!(used(), 2);
+        third.write();
+        assert_eq!(used(), 3);
+        let files = fs::read_dir(folder.path()).unwrap();
+        assert_eq!(files.count(), 1, "no other file stays");
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_written_is_told_until_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let gone = folder.path().join("gone");
+        let file = AccountFile::new(gone.join("a.usage"));
+        file.version("used = 1".to_owned()).write();
+        assert!(file.is_failing());
+        fs::create_dir(gone).unwrap();
+        file.version("used = 2".to_owned()).write();
+        assert!(!file.is_failing());
+        assert_eq!(file.read::<Account>().unwrap().unwrap()["used"], 2);
+    }
+
+    #[test]
+    fn a_file_without_an_account_is_refused_in_one_line_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = AccountFile::new(folder.path().join("a.usage"));
+        for (text, problem) in [
+            (
+                "",
+                "a.usage: it is empty, so that what was used is not known",
+            ),
+            (
+                "\n",
+                "a.usage: it is empty, so that what was used is not known",
+            ),
+            ("nonsense", "a.usage: "),
+            ("\0\0\0", "a.usage: "),
+        ] {
+            fs::write(&file.path, text).unwrap();
+            let error = file.read::<Account>().unwrap_err().to_string();
+            assert!(error.contains(problem), "{text:?}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

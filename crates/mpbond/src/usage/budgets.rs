@@ -1,0 +1,135 @@
+//! Budgets of rules: bytes that their connections have moved, and whether they are used up.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpbond_policy::{Cap, CapEvent};
+use mpbond_units::Timestamp;
+
+use super::{Capped, Moved, Usage};
+use crate::driver::Budget;
+
+/// Interval at which decisions about new connections count budgets, which finds out whether a
+/// period has ended: that of many budgets takes longer than the rest of a decision.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
+
+/// Budgets of rules that have carried connections, by the names of the rules. For one thread.
+#[derive(Default)]
+pub struct Budgets {
+    by_rule: HashMap<String, Counted>,
+    counted: Option<Timestamp>,
+}
+
+/// A budget, with the bytes used of it when they were counted last.
+struct Counted {
+    budget: Rc<Budget>,
+    seen: u64,
+}
+
+impl Budgets {
+    /// The budget of the connections of a rule.
+    pub fn of(&mut self, usage: &Usage, rule: &str, cap: &Cap) -> Rc<Budget> {
+        let used = usage.used_bytes(&Capped::Rule(rule.to_owned()));
+        let counted = self.by_rule.entry(rule.to_owned()).or_insert_with(|| {
+            let budget = Rc::new(Budget::new(cap.bytes.saturating_sub(used)));
+            Counted { budget, seen: 0 }
+        });
+        Rc::clone(&counted.budget)
+    }
+
+    /// Counts what connections of a rule have moved until this time, and grants them what is left
+    /// in its period. Returns the bytes used, and the event of which the user has not been
+    /// informed.
+    pub fn count(
+        &mut self,
+        usage: &mut Usage,
+        (rule, cap): (&str, &Cap),
+        at: jiff::Timestamp,
+    ) -> (u64, Option<CapEvent>) {
+        let of = Capped::Rule(rule.to_owned());
+        let counted = self.by_rule.get_mut(rule);
+        let moved = counted.map_or(0, |counted| {
+            let used = counted.budget.used();
+            used - std::mem::replace(&mut counted.seen, used)
+        });
+        let event = usage.count(&of, cap, at, Some(Moved::Bytes(moved)));
+        let used = usage.used_bytes(&of);
+        if let Some(Counted { budget, seen }) = self.by_rule.get(rule) {
+            budget.set_limit(seen.saturating_add(cap.bytes.saturating_sub(used)));
+        }
+        (used, event)
+    }
+
+    /// Whether a decision is to count them, since the last one did so long ago.
+    pub fn is_due(&mut self, now: Timestamp) -> bool {
+        let is_due = self
+            .counted
+            .is_none_or(|counted| now.since(counted) >= COUNT_EVERY);
+        if is_due {
+            self.counted = Some(now);
+        }
+        is_due
+    }
+
+    /// Whether a rule's budget is used up, to the byte within the period of the last count.
+    pub fn is_spent(&self, usage: &Usage, rule: &str, cap: &Cap) -> bool {
+        match self.by_rule.get(rule) {
+            Some(counted) => counted.budget.is_spent(),
+            None => usage.is_reached(&Capped::Rule(rule.to_owned()), cap),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+    use mpbond_policy::AtCap;
+
+    use super::*;
+
+    #[test]
+    fn a_budget_is_spent_at_its_last_byte_and_renewed_by_the_first_count_of_its_next_period() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut usage = Usage::load(&folder.path().join("identity.pem")).unwrap();
+        let cap = Cap {
+            bytes: 1_000,
+            reset_day: 1,
+            zone: TimeZone::UTC,
+            warn_percent: None,
+            at_cap: AtCap::Off,
+        };
+        let time = |at: &str| -> jiff::Timestamp { at.parse().unwrap() };
+        let mut budgets = Budgets::default();
+        let of = ("some", &cap);
+        assert_eq!(
+            budgets.count(&mut usage, of, time("2026-11-27T12:00:00Z")),
+            (0, None)
+        );
+        assert!(!budgets.is_spent(&usage, "some", &cap));
+        let budget = budgets.of(&usage, "some", &cap);
+        budget.moved(999);
+        assert!(!budgets.is_spent(&usage, "some", &cap));
+        budget.moved(1);
+        assert!(
+            budgets.is_spent(&usage, "some", &cap),
+            "before it is counted"
+        );
+        let counted = budgets.count(&mut usage, of, time("2026-11-30T23:59:59Z"));
+        assert_eq!(counted, (1_000, Some(CapEvent::Reached)));
+        assert!(budgets.is_spent(&usage, "some", &cap));
+        // Over a restart of the daemon.
+        assert!(Budgets::default().is_spent(&usage, "some", &cap));
+        let renewed = budgets.count(&mut usage, of, time("2026-12-01T00:00:00Z"));
+        assert_eq!(renewed, (0, None));
+        assert!(!budgets.is_spent(&usage, "some", &cap));
+    }
+
+    #[test]
+    fn decisions_count_once_a_second() {
+        let mut budgets = Budgets::default();
+        let at = Timestamp::from_millis;
+        let due = [0, 1, 999, 1_000, 1_500, 2_000].map(|ms| budgets.is_due(at(ms)));
+        assert_eq!(due, [true, false, false, true, false, true]);
+    }
+}
