@@ -54,6 +54,7 @@ mod own_addresses;
 mod own_names;
 mod pipe_choice;
 mod pipes;
+mod policy_conditions;
 mod policy_intercepted;
 mod policy_looked_up;
 mod policy_paths;

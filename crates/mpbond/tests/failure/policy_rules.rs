@@ -25,12 +25,12 @@ const CS1: u32 = 8 << 2;
 const EF: u32 = 46 << 2;
 
 /// A socket of an application, not yet connected.
-fn socket() -> Socket {
+pub fn socket() -> Socket {
     Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()
 }
 
 /// Connects over SOCKS5; the code of a refusal.
-fn connect(bond: &Bond, socket: Socket, to: SocketAddr) -> Result<TcpStream, u8> {
+pub fn connect(bond: &Bond, socket: Socket, to: SocketAddr) -> Result<TcpStream, u8> {
     answer(ask(bond, socket, to))
 }
 
@@ -110,7 +110,7 @@ fn rule(condition: &str, set: &str) -> String {
 const INTERACTIVE: &str = "{ class = \"interactive\" }";
 
 /// A control group of this test's own, of an application `org.example.A`.
-struct Group {
+pub struct Group {
     folder: PathBuf,
     /// The group in which this process was before.
     before: PathBuf,
@@ -118,7 +118,7 @@ struct Group {
 
 impl Group {
     /// None where control groups of version 2 cannot be made here.
-    fn make() -> Option<Self> {
+    pub fn make() -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let mut places = mounts.lines().filter_map(|line| {
             let mut fields = line.split(' ').skip(1);
@@ -137,12 +137,12 @@ impl Group {
         Some(Self { folder, before })
     }
 
-    fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.folder.file_name().unwrap().to_str().unwrap()
     }
 
     /// Makes something while this process is in the group.
-    fn inside<T>(&self, make: impl FnOnce() -> T) -> T {
+    pub fn inside<T>(&self, make: impl FnOnce() -> T) -> T {
         enter(&self.folder).unwrap();
         let _back = Back(&self.before);
         make()
