@@ -39,6 +39,7 @@ export interface Link {
   energy?: Energy;
   cap?: { used_bytes: number; bytes: number; resets: string; days?: { day: string; bytes: number }[] };
   battery_percent?: number;
+  lent_bytes_left?: number;
   metered?: boolean;
   roaming?: boolean;
   signal_dbm?: number;

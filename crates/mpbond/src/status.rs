@@ -461,6 +461,9 @@ pub struct LinkStatus {
     /// Level of its helper's battery in percent, where the helper has told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub battery_percent: Option<u8>,
+    /// Bytes left of its helper's monthly budget, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_bytes_left: Option<u64>,
 }
 
 /// Use of a pipe where the best one of several is used.

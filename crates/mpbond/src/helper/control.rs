@@ -19,7 +19,7 @@ use mpbond_net::tcp::{self, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tracing::{debug, info};
 
 use super::budget::MonthlyBudget;
@@ -35,6 +35,9 @@ use crate::quota::Full;
 
 /// Idle time after which a relay is no longer reported on, so that an idle device can sleep.
 const QUIET: Duration = Duration::from_millis(500);
+
+/// Shortest interval at which a primary is told the state of this device, while that changes.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// Bounds of a primary's limit on segments: the default of RFC 9293, section 3.7.1, and the largest
 /// that the kernel takes.
@@ -108,7 +111,9 @@ pub(super) async fn serve(
         .await?;
     helper.read_battery().await;
     let mut battery = helper.battery.percent.subscribe();
-    control.send(&Message::HelperState(helper.state())).await?;
+    let mut told = helper.state();
+    let mut told_at = Instant::now();
+    control.send(&Message::HelperState(told.clone())).await?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let mut relays: HashMap<RequestId, Reported> = HashMap::new();
     let mut look_ups = LookUps::new();
@@ -124,6 +129,7 @@ pub(super) async fn serve(
         // What is queued goes out while the next message is waited for: a primary that does not
         // read holds up nothing here, and is given up when too much waits for it.
         let busy = relays.values().any(|r| r.moved.elapsed() < QUIET);
+        let has_changed = helper.state() != told;
         tokio::select! {
             message = control.receive() => match message? {
                 Some(Message::Pong { token }) => {
@@ -140,8 +146,11 @@ pub(super) async fn serve(
                 }
                 None => return Ok(()),
             },
-            Ok(()) = battery.changed() => {
-                control.queue(&Message::HelperState(helper.state()))?;
+            // It is part of the state.
+            Ok(()) = battery.changed() => {}
+            () = sleep_until(told_at + TELL_EVERY), if has_changed => {
+                (told, told_at) = (helper.state(), Instant::now());
+                control.queue(&Message::HelperState(told.clone()))?;
             }
             Some(looked_up) = look_ups.join_next() => {
                 if let Ok(Some(asked)) = looked_up {

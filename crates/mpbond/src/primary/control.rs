@@ -146,7 +146,7 @@ fn handle(primary: &Rc<Primary>, link: LinkId, message: Message) {
             }
         }
         Message::L2Closed { channel, reason } => primary.channel_closed(link, channel, &reason),
-        Message::HelperState(state) => primary.helper_battery(link, state.battery_percent),
+        Message::HelperState(state) => primary.helper_state(link, &state),
         Message::Report(report) => take_report(primary, link, &report),
         Message::Bye { reason } => primary.manage(|m, now| m.handle_goodbye(now, link, &reason)),
         other => {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_manager::LinkId;
+use mpbond_net::control::HelperState;
 use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, Multipath, period_at};
 use mpbond_session::{IDLE_LONG, PathSet};
 use tracing::{info, warn};
@@ -321,7 +322,7 @@ impl Primary {
         for (id, link, floor) in floors {
             let percent = match &*link {
                 LinkConfig::Path(_) => own,
-                LinkConfig::Pipe(_) => self.limits.level(id),
+                LinkConfig::Pipe(_) => self.limits.told(id).battery_percent,
             };
             let name = link.name().to_owned();
             let mut batteries = self.limits.batteries.borrow_mut();
@@ -344,11 +345,12 @@ impl Primary {
         }
     }
 
-    /// A helper has told the level of its battery, if it knows one: else the last one stays.
-    pub(super) fn helper_battery(&self, link: LinkId, percent: Option<u8>) {
-        if let Some(percent) = percent {
-            self.limits.levels.borrow_mut().insert(link, percent);
-        }
+    /// A helper has told its state. A level that it does not know now stays what it was.
+    pub(super) fn helper_state(&self, link: LinkId, state: &HelperState) {
+        let mut all = self.limits.helpers.borrow_mut();
+        let told = all.entry(link).or_default();
+        told.battery_percent = state.battery_percent.or(told.battery_percent);
+        told.bytes_left = state.bytes_left;
     }
 
     /// Has sessions keep to the limits.

@@ -19,6 +19,15 @@ pub(super) struct Excluded {
     low: BTreeMap<String, Charge>,
 }
 
+/// What a helper has told of its device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    /// Level of its battery.
+    pub(super) battery_percent: Option<u8>,
+    /// Bytes left of its monthly budget.
+    pub(super) bytes_left: Option<u64>,
+}
+
 /// State of the limits of links. For use on one thread.
 pub(super) struct Limits {
     pub(super) usage: RefCell<Usage>,
@@ -31,8 +40,8 @@ pub(super) struct Limits {
     pub(super) budgets: RefCell<Budgets>,
     /// Batteries of links that have a floor.
     pub(super) batteries: RefCell<HashMap<String, Battery>>,
-    /// Levels that helpers have told last, over lost connections to them as well.
-    pub(super) levels: RefCell<HashMap<LinkId, u8>>,
+    /// What helpers have told last, over lost connections to them as well.
+    pub(super) helpers: RefCell<HashMap<LinkId, Told>>,
     /// What sessions have been told.
     pub(super) applied: RefCell<Excluded>,
     pub(super) is_watched: Cell<bool>,
@@ -50,7 +59,7 @@ impl Limits {
             reached: RefCell::default(),
             budgets: RefCell::default(),
             batteries: RefCell::default(),
-            levels: RefCell::default(),
+            helpers: RefCell::default(),
             applied: RefCell::default(),
             is_watched: Cell::default(),
             looked: RefCell::default(),
@@ -93,8 +102,12 @@ impl Limits {
         self.excluded() != *self.applied.borrow()
     }
 
-    /// Level that the helper of a link has told.
-    pub(super) fn level(&self, link: LinkId) -> Option<u8> {
-        self.levels.borrow().get(&link).copied()
+    /// What the helper of a link has told.
+    pub(super) fn told(&self, link: LinkId) -> Told {
+        self.helpers
+            .borrow()
+            .get(&link)
+            .copied()
+            .unwrap_or_default()
     }
 }

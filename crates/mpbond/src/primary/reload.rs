@@ -71,7 +71,7 @@ impl Primary {
     fn remove_link(self: &Rc<Self>, id: LinkId, name: &str) {
         self.links.borrow_mut().remove(id);
         self.resolvers.remove(id);
-        self.limits.levels.borrow_mut().remove(&id);
+        self.limits.helpers.borrow_mut().remove(&id);
         self.frames.remove(id);
         self.addresses.borrow_mut().by_link.remove(&id);
         self.manage(|m, now| m.handle_link_removed(now, id));

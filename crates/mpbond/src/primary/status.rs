@@ -64,7 +64,8 @@ impl Primary {
                 ethernet: link.may_use_frames().then(|| self.frames.status(id)),
                 energy: self.energy_of(link.name(), &subflows),
                 cap: self.cap_of(link.name()),
-                battery_percent: self.limits.level(id),
+                battery_percent: self.limits.told(id).battery_percent,
+                lent_bytes_left: self.limits.told(id).bytes_left,
             })
         };
         let off = self.off.borrow();

@@ -192,6 +192,11 @@ fn links(text: &mut String, links: &[LinkStatus]) {
                 4,
             ));
         }
+        if let Some(bytes) = link.lent_bytes_left {
+            let left = human::bytes(bytes);
+            let about = format!("  {}: lends {left} more this month", link.name);
+            text.push_str(&wrapped(&about, 4));
+        }
         if let Some(error) = &link.error {
             text.push_str(&wrapped(&format!("  {}: {error}", link.name), 4));
         }
