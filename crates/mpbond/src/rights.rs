@@ -1,5 +1,5 @@
-//! Rights of a program at a daemon's Unix sockets, by its credentials (unix(7), SO_PEERCRED) and its
-//! supplementary groups.
+//! Rights of a program at a daemon's Unix sockets, by its credentials (unix(7), SO_PEERCRED) and
+//! its supplementary groups.
 
 use std::os::fd::AsFd as _;
 
