@@ -9,7 +9,9 @@
 //!
 //! In both proactive modes new data go to WiFi, and all that Bluetooth has in flight is sent again
 //! there, as soon as WiFi is joined while the signal is weak. They return by the mirror rule, after
-//! at least 5 s, or at once when WiFi is lost.
+//! at least 5 s, or at once when WiFi is lost. Except always on, WiFi is switched off at the
+//! return. A WiFi that has been joined after Bluetooth's signal, or Bluetooth itself, came back is
+//! switched off when it has not been needed for 5 s.
 //!
 //! A WiFi that cannot be joined is tried again after 1 s, then after twice as long each time, up to
 //! a minute. A WiFi that was joined and lost is tried again at once.
@@ -24,7 +26,7 @@ use super::selection::Interface;
 
 /// Strength below which Bluetooth is left, in dBm.
 const THRESHOLD_DBM: f64 = -66.0;
-/// Least time on WiFi.
+/// Least time on WiFi, and time without need for it until it is switched off.
 const DWELL: Duration = Duration::from_secs(5);
 /// Interval of keep-alives on an idle WiFi connection.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(240);
@@ -87,6 +89,8 @@ pub struct Handover {
     on_wifi_since: Timestamp,
     /// When WiFi carried anything last.
     wifi_used: Timestamp,
+    /// Since when WiFi is joined, or on its way, without need.
+    unneeded_since: Option<Timestamp>,
     /// Delay after the next attempt to join WiFi that fails.
     retry_after: Duration,
     /// When WiFi may be joined again, after an attempt that failed.
@@ -105,6 +109,7 @@ impl Handover {
             interface: Interface::Bluetooth,
             on_wifi_since: now,
             wifi_used: now,
+            unneeded_since: None,
             retry_after: RETRY_AFTER,
             retry_at: None,
             actions: VecDeque::new(),
@@ -174,10 +179,11 @@ impl Handover {
 
     /// Time of the next call of [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.keep_alive_at().into_iter().chain(self.retry_at).min()
+        let all = [self.keep_alive_at(), self.retry_at, self.leave_at()];
+        all.into_iter().flatten().min()
     }
 
-    /// Sends a keep-alive, or joins WiFi again, if it is due.
+    /// Sends a keep-alive, joins WiFi again, or switches it off, if it is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         if self.keep_alive_at().is_some_and(|at| at <= now) {
             self.wifi_used = now;
@@ -187,6 +193,17 @@ impl Handover {
             self.retry_at = None;
             self.decide(now);
         }
+        if self.leave_at().is_some_and(|at| at <= now) {
+            self.leave();
+        }
+    }
+
+    /// When a WiFi without need is switched off.
+    fn leave_at(&self) -> Option<Timestamp> {
+        let joined = matches!(self.wifi, WifiState::Poor | WifiState::Joined);
+        self.unneeded_since
+            .filter(|_| joined)
+            .map(|since| since + DWELL)
     }
 
     fn keep_alive_at(&self) -> Option<Timestamp> {
@@ -216,12 +233,17 @@ impl Handover {
                 if lost || dwelt && strong {
                     self.switch(Interface::Bluetooth, true);
                     if !lost && self.mode != HandoverMode::AlwaysOn {
-                        self.actions.push_back(HandoverAction::LeaveWifi);
+                        self.leave();
                     }
                 }
             }
             Interface::Bluetooth | Interface::Wifi => {}
         }
+        let unneeded = self.interface == Interface::Bluetooth
+            && self.mode != HandoverMode::AlwaysOn
+            && self.wifi != WifiState::Off
+            && !self.leaves();
+        self.unneeded_since = unneeded.then(|| self.unneeded_since.unwrap_or(now));
         let wanted = self.mode == HandoverMode::AlwaysOn || self.leaves();
         if wanted && self.wifi == WifiState::Off && self.retry_at.is_none() {
             self.join();
@@ -231,6 +253,12 @@ impl Handover {
     fn join(&mut self) {
         self.wifi = WifiState::Joining;
         self.actions.push_back(HandoverAction::JoinWifi);
+    }
+
+    fn leave(&mut self) {
+        self.wifi = WifiState::Off;
+        self.unneeded_since = None;
+        self.actions.push_back(HandoverAction::LeaveWifi);
     }
 
     fn switch(&mut self, interface: Interface, reinject: bool) {
@@ -366,6 +394,60 @@ mod tests {
         h.handle_timeout(at(5_000));
         assert_eq!(h.poll_action(), None);
         assert_eq!(h.poll_timeout(), None);
+    }
+
+    #[test]
+    fn wifi_joined_after_the_signal_has_recovered_is_left_when_unneeded_for_5_s() {
+        for state in [WifiState::Joined, WifiState::Poor] {
+            let mut h = Handover::new(HandoverMode::OnDemand, at(0));
+            let joins = samples(&mut h, 0, &[-70.0; 2]);
+            assert_eq!(joins, [(0, HandoverAction::JoinWifi)]);
+            // Strong again at 400 ms, by one sample of -40 dBm.
+            assert_eq!(samples(&mut h, 400, &[-40.0; 5]), []);
+            assert!(h.signal_dbm().unwrap() >= THRESHOLD_DBM);
+            assert_eq!(h.poll_timeout(), None, "not joined yet");
+            h.handle_wifi(at(2_000), state);
+            assert_eq!(h.poll_action(), None);
+            let due = h.poll_timeout().unwrap();
+            assert!((at(5_400)..=at(6_200)).contains(&due), "{due:?}");
+            h.handle_timeout(due);
+            assert_eq!(h.poll_action(), Some(HandoverAction::LeaveWifi));
+            assert_eq!((h.poll_action(), h.poll_timeout()), (None, None));
+            // Weak again: a new attempt.
+            let joins = samples(&mut h, 8_000, &[-90.0; 20]);
+            assert_eq!(joins.len(), 1);
+            assert_eq!(joins[0].1, HandoverAction::JoinWifi);
+        }
+    }
+
+    #[test]
+    fn wifi_without_need_stays_when_the_signal_is_weak_again_within_5_s() {
+        let mut h = Handover::new(HandoverMode::OnDemand, at(0));
+        samples(&mut h, 0, &[-70.0; 2]);
+        samples(&mut h, 400, &[-40.0; 5]);
+        h.handle_wifi(at(2_000), WifiState::Joined);
+        let moved = samples(&mut h, 2_200, &[-90.0; 10]);
+        assert_eq!(moved.len(), 1);
+        assert_eq!(moved[0].1, TO_WIFI);
+        assert_eq!(h.poll_timeout(), None);
+    }
+
+    #[test]
+    fn reactive_wifi_joined_after_bluetooth_came_back_is_left() {
+        let mut h = Handover::new(HandoverMode::Reactive, at(0));
+        h.handle_bluetooth(at(1_000), false);
+        assert_eq!(h.poll_action(), Some(HandoverAction::JoinWifi));
+        h.handle_bluetooth(at(2_000), true);
+        h.handle_wifi(at(9_000), WifiState::Joined);
+        assert_eq!(h.poll_timeout(), Some(at(7_000)));
+        h.handle_timeout(at(9_000));
+        assert_eq!(h.poll_action(), Some(HandoverAction::LeaveWifi));
+        // Always on, it stays.
+        let mut h = Handover::new(HandoverMode::AlwaysOn, at(0));
+        h.poll_action();
+        h.handle_wifi(at(1_000), WifiState::Joined);
+        h.handle_timeout(at(200_000));
+        assert_eq!(h.poll_action(), None);
     }
 
     #[test]
