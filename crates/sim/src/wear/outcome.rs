@@ -39,6 +39,10 @@ pub struct Joules {
     pub phone_bluetooth: f64,
     /// WiFi of the phone.
     pub phone_wifi: f64,
+    /// Both radios of the phone by the model of them together ([`super::Radios::relaying_phone`]).
+    pub relaying_phone: f64,
+    /// The watch without its radios.
+    pub watch_base: f64,
 }
 
 /// Result of a run.
@@ -54,6 +58,8 @@ pub struct Outcome {
     pub undelivered: usize,
     /// Requests for modes of Bluetooth.
     pub requests: Vec<LmpRequest>,
+    /// Packets of the keeper.
+    pub keeper_packets: u64,
     /// Changes of the path of new data.
     pub switches: u64,
     /// Energy until the end, tails included.

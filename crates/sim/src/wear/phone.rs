@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use mpbond_manager::wear::{SniffKeeper, VirtualQueue};
 use mpbond_radio::machine::{Band, End};
-use mpbond_radio::{Account, Packet, Placement, Radio};
+use mpbond_radio::{Account, Packet, Placement, Radio, RadioProfile};
 use mpbond_units::Timestamp;
 
 use super::Path;
 use super::carried::Stage;
 use super::flow::Flow;
+use super::outcome::Joules;
 use super::setup::Setup;
 use crate::link::{LinkConfig, Rate, Rfcomm, RfcommChannel};
 use crate::tcp::{self, Channel, Config, MSS, Socket};
@@ -42,8 +43,43 @@ pub(super) struct Phone {
     tokens_at: Timestamp,
     acknowledged: u64,
     keeper: Option<SniffKeeper>,
+    keeper_packets: u64,
+    wifi: Meter,
+    /// Both radios together.
+    relaying: Meter,
+}
+
+/// Energy of a radio.
+#[derive(Debug)]
+struct Meter {
     radio: Radio,
     account: Account,
+}
+
+impl Meter {
+    fn new(profile: &RadioProfile) -> Self {
+        let mut meter = Self {
+            radio: Radio::new(profile, Placement::Recorded),
+            account: Account::default(),
+        };
+        meter.radio.advance(Timestamp::ZERO, &mut meter.account);
+        meter
+    }
+
+    /// Received segments, and an acknowledgement of every second one.
+    fn pay(&mut self, now: Timestamp, bytes: u64) {
+        let segments = bytes.div_ceil(MSS) as u32;
+        let down = bytes as u32 + segments * tcp::HEADER_BYTES;
+        let up = segments.div_ceil(2) * tcp::HEADER_BYTES;
+        for packet in [Packet::down(down), Packet::up(up)] {
+            self.radio.packet(now, packet, &mut self.account);
+        }
+    }
+
+    fn finish(mut self, end: Timestamp) -> f64 {
+        self.radio.finish(end, &mut self.account);
+        self.account.summary().joules
+    }
 }
 
 impl Phone {
@@ -69,8 +105,9 @@ impl Phone {
         let Setup { radios, seed, .. } = setup;
         let timer = radios.watch.timer.duration();
         let mut rfcomm = Rfcomm::new(&radios.watch, &radios.phone, *seed);
+        rfcomm.set_supervision_timeout(setup.lost_after);
         let channel = rfcomm.open();
-        let mut phone = Self {
+        Self {
             channels: channels.collect(),
             fifo: VecDeque::new(),
             fifo_bytes: 0,
@@ -86,11 +123,15 @@ impl Phone {
             keeper: setup
                 .keeper
                 .then(|| SniffKeeper::new(timer, Timestamp::ZERO)),
-            radio: Radio::new(&radios.phone_wifi, Placement::Recorded),
-            account: Account::default(),
-        };
-        phone.radio.advance(Timestamp::ZERO, &mut phone.account);
-        phone
+            keeper_packets: 0,
+            wifi: Meter::new(&radios.phone_wifi),
+            relaying: Meter::new(&radios.relaying_phone),
+        }
+    }
+
+    /// Packets of the keeper so far.
+    pub(super) fn keeper_packets(&self) -> u64 {
+        self.keeper_packets
     }
 
     pub(super) fn next_event(&self) -> Option<Timestamp> {
@@ -138,7 +179,8 @@ impl Phone {
                 carried.pass(now, Stage::Received, total);
                 self.queue.handle_arrived(now, new);
                 self.tokens = self.tokens.saturating_sub(new);
-                pay(&mut self.radio, &mut self.account, now, new);
+                self.wifi.pay(now, new);
+                self.relaying.pay(now, new);
             }
         }
         moved |= self.read(now, flows);
@@ -165,6 +207,7 @@ impl Phone {
             .as_mut()
             .is_some_and(|keeper| keeper.is_due(now))
         {
+            self.keeper_packets += 1;
             self.small_packet(now, band);
         }
         if self.is_bounded {
@@ -216,6 +259,10 @@ impl Phone {
             self.acknowledged = acknowledged;
         }
         let moved = left > 0;
+        if moved {
+            // Bluetooth has carried it.
+            self.relaying.pay(now, left);
+        }
         if moved && let Some(keeper) = &mut self.keeper {
             keeper.handle_received(now);
         }
@@ -263,19 +310,15 @@ impl Phone {
         }
     }
 
-    /// Energy of the watch's and the phone's Bluetooth and of the phone's WiFi until `end`, in J.
-    pub(super) fn finish(mut self, end: Timestamp) -> [f64; 3] {
-        self.radio.finish(end, &mut self.account);
+    /// Energy of the phone and of the watch's Bluetooth until `end`.
+    pub(super) fn finish(self, end: Timestamp) -> Joules {
         let [watch, phone] = self.rfcomm.finish(end);
-        [watch.joules, phone.joules, self.account.summary().joules]
+        Joules {
+            watch_bluetooth: watch.joules,
+            phone_bluetooth: phone.joules,
+            phone_wifi: self.wifi.finish(end),
+            relaying_phone: self.relaying.finish(end),
+            ..Joules::default()
+        }
     }
-}
-
-/// Received segments, and an acknowledgement of every second one.
-fn pay(radio: &mut Radio, account: &mut Account, now: Timestamp, bytes: u64) {
-    let segments = bytes.div_ceil(MSS) as u32;
-    let down = bytes as u32 + segments * tcp::HEADER_BYTES;
-    radio.packet(now, Packet::down(down), account);
-    let up = segments.div_ceil(2) * tcp::HEADER_BYTES;
-    radio.packet(now, Packet::up(up), account);
 }

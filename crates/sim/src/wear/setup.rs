@@ -30,6 +30,8 @@ pub struct Setup {
     pub paths: Paths,
     /// Strength of Bluetooth's signal, in dBm.
     pub dbm: f64,
+    /// Time without the other end after which the link over Bluetooth is lost.
+    pub lost_after: Duration,
     /// The watch leaves the phone.
     pub walk: Option<Walk>,
     /// Traffic from the server; all of it begins at 1 s.
@@ -51,6 +53,10 @@ pub struct Radios {
     pub watch_wifi: RadioProfile,
     /// WiFi of the phone, for its energy.
     pub phone_wifi: RadioProfile,
+    /// Both radios of the phone together, for its energy by another model.
+    pub relaying_phone: RadioProfile,
+    /// Power of the watch without its radios, in mW.
+    pub watch_base_mw: f64,
 }
 
 /// A network with a bottleneck.

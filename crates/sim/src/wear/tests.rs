@@ -9,6 +9,7 @@ use mpbond_radio::profile;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::*;
+use crate::link::SUPERVISION_TIMEOUT;
 
 fn setup(paths: Paths, flow: Traffic, seconds: u64) -> Setup {
     let profiles = Profiles::shipped().unwrap();
@@ -28,6 +29,8 @@ fn setup(paths: Paths, flow: Traffic, seconds: u64) -> Setup {
             phone: bluetooth("phone-bt"),
             watch_wifi: profiles.radio("watch-wifi").unwrap().clone(),
             phone_wifi: profiles.radio("wifi-s4").unwrap().clone(),
+            relaying_phone: profiles.radio("phone-proxy-wearos").unwrap().clone(),
+            watch_base_mw: 20.0,
         },
         phone: network(50.0, 20),
         wifi: (paths != Paths::Phone).then(|| Wifi {
@@ -42,6 +45,7 @@ fn setup(paths: Paths, flow: Traffic, seconds: u64) -> Setup {
         uplink_every: None,
         paths,
         dbm: -50.0,
+        lost_after: SUPERVISION_TIMEOUT,
         walk: None,
         flows: vec![flow],
         until: Timestamp::from_millis(1_000 * seconds),
@@ -88,10 +92,40 @@ fn a_download_fills_the_phones_window_and_sniff_takes_a_seventh_of_the_rate() {
     let sniffs = slow.requests.iter().filter(|r| r.mode == Mode::Sniff);
     assert!(sniffs.clone().all(|r| r.from == End::Wearable));
     assert!((9..=11).contains(&sniffs.count()));
+    assert_eq!(slow.keeper_packets, 0);
     s.keeper = true;
     let kept = run(&s);
     assert!((mbps(&kept) - 1.26).abs() < 0.03, "{}", mbps(&kept));
     assert!(kept.requests.iter().all(|r| r.mode == Mode::Active));
+    // Every 4.5 s of 59 s.
+    assert!((12..=14).contains(&kept.keeper_packets));
+    let times: Vec<Timestamp> = kept.deliveries.iter().map(|d| d.delivered).collect();
+    let gap = times.windows(2).map(|p| p[1].since(p[0])).max().unwrap();
+    assert!(gap <= Duration::from_millis(200), "{gap:?}");
+}
+
+#[test]
+fn a_keeper_sends_nothing_for_a_message_every_20_s() {
+    let message = Traffic::Chunks {
+        bytes: 1_000,
+        every: Duration::from_secs(20),
+    };
+    let mut s = setup(Paths::Phone, message, 300);
+    let without = run(&s);
+    s.keeper = true;
+    let with = run(&s);
+    assert_eq!((with.keeper_packets, with.undelivered), (0, 0));
+    assert_eq!(with.joules, without.joules);
+}
+
+#[test]
+fn a_phone_relays_for_a_camera_at_the_published_power() {
+    // 150 s at 1.048 W (Wear OS paper, section 5.1), and the 1 s for which the power is held.
+    let outcome = run(&setup(Paths::Phone, camera(), 151));
+    let joules = outcome.joules.relaying_phone;
+    assert!((157.2 - joules).abs() < 1.1, "{joules}");
+    // The watch takes 20 mW without its radios.
+    assert!((outcome.joules.watch_base - 0.02 * 151.0).abs() < 0.01);
 }
 
 #[test]
@@ -103,9 +137,16 @@ fn a_virtual_queue_bounds_the_delay_and_keeps_the_rate() {
     assert!(late_delay(&without) > 10.0, "{}", late_delay(&without));
     let worst = with.deliveries.iter().map(|d| d.delay).max().unwrap();
     assert!(late_delay(&with) < 0.8, "{}", late_delay(&with));
-    assert!(worst < Duration::from_secs(3), "{worst:?}");
+    // The upper threshold, 0.7 s, and a blackout of 0.8 s.
+    assert!(worst < Duration::from_millis(1_600), "{worst:?}");
     let (before, after) = (mbps(&without), mbps(&with));
     assert!(after > 0.97 * before, "{after} for {before}");
+    // Without blackouts every delay is tolerable.
+    s.keeper = true;
+    let kept = run(&s);
+    let worst = kept.deliveries.iter().map(|d| d.delay).max().unwrap();
+    assert!(worst < Duration::from_millis(800), "{worst:?}");
+    assert!(mbps(&kept) > after);
 }
 
 #[test]
@@ -131,8 +172,8 @@ fn what_bluetooth_cannot_drain_goes_to_wifi() {
 #[test]
 fn a_camera_goes_on_while_its_watch_leaves() {
     for (mode, most) in [
-        (HandoverMode::OnDemand, 0.7),
-        (HandoverMode::AlwaysOn, 0.7),
+        (HandoverMode::OnDemand, 0.3),
+        (HandoverMode::AlwaysOn, 0.3),
         (HandoverMode::Reactive, 60.0),
     ] {
         let mut s = setup(Paths::Handover(mode), camera(), 90);
@@ -229,7 +270,8 @@ fn a_virtual_queue_bounds_the_delay_of_all_flows_together() {
     for flows in [1, 2] {
         let (mean, worst) = late(flows);
         assert!(mean < 0.8, "{flows}: {mean} s");
-        assert!(worst < Duration::from_secs(3), "{flows}: {worst:?}");
+        // As above; each connection rounds its share of the window up.
+        assert!(worst < Duration::from_millis(1_700), "{flows}: {worst:?}");
     }
 }
 

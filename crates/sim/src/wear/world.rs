@@ -500,12 +500,12 @@ impl<'a> World<'a> {
     fn finish(self, end: Timestamp) -> Outcome {
         let undelivered = self.flows.iter().map(|f| f.chunks.len() - f.frontier);
         let undelivered = undelivered.sum();
-        let [watch_bluetooth, phone_bluetooth, phone_wifi] = self.phone.finish(end);
+        let keeper_packets = self.phone.keeper_packets();
+        let base_watts = self.setup.radios.watch_base_mw / 1_000.0;
         let joules = Joules {
-            watch_bluetooth,
             watch_wifi: self.air.map_or(0.0, |air| air.finish(end)),
-            phone_bluetooth,
-            phone_wifi,
+            watch_base: base_watts * end.since(Timestamp::ZERO).as_secs_f64(),
+            ..self.phone.finish(end)
         };
         Outcome {
             start: START,
@@ -513,6 +513,7 @@ impl<'a> World<'a> {
             deliveries: in_order(self.deliveries, &self.flows),
             undelivered,
             requests: self.requests,
+            keeper_packets,
             switches: self.switches,
             joules,
         }

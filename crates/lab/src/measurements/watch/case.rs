@@ -5,6 +5,7 @@ use std::time::Duration;
 use mpbond_radio::Profiles;
 use mpbond_radio::machine::BluetoothParameters;
 use mpbond_radio::profile;
+use mpbond_sim::link::SUPERVISION_TIMEOUT;
 use mpbond_sim::wear::{HandoverMode, Network, Paths, Radios, Rule, Setup, Traffic, Walk, Wifi};
 use mpbond_units::{BitRate, Size, Timestamp, duration_text};
 use serde::Deserialize;
@@ -21,8 +22,8 @@ const WINDOW_BYTES: u64 = 4_145_728;
 const PROXY_BYTES: u64 = 206_000;
 /// When a walk begins: the transfer has run for 4 s.
 const WALK_FROM: Timestamp = Timestamp::from_millis(5_000);
-/// Longest run.
-const MOST_SECONDS: u64 = 3_600;
+/// Longest run: a day.
+const MOST_SECONDS: u64 = 86_400;
 
 /// A case as written.
 #[derive(Debug, Deserialize)]
@@ -60,6 +61,9 @@ pub(super) struct Case {
     dbm: f64,
     /// Speed in m/s at which the watch leaves the phone.
     walk: Option<f64>,
+    /// Time without the phone after which Bluetooth is lost.
+    #[serde(default = "lost_after", with = "duration_text")]
+    lost_after: Duration,
     #[serde(default)]
     keeper: bool,
     #[serde(default)]
@@ -127,6 +131,10 @@ fn near() -> f64 {
     -50.0
 }
 
+fn lost_after() -> Duration {
+    SUPERVISION_TIMEOUT
+}
+
 fn window() -> Size {
     Size(WINDOW_BYTES)
 }
@@ -156,6 +164,10 @@ impl Case {
         {
             return Err("walk: a speed of 0.1 to 10 m/s".to_owned());
         }
+        // A Link Supervision Timeout has at most 65535 slots.
+        if !(1..=40_959).contains(&self.lost_after.as_millis()) {
+            return Err("lost_after: 1ms to 40.9s".to_owned());
+        }
         let profiles = Profiles::shipped().map_err(|e| e.to_string())?;
         let radio = |name: &str| profiles.radio(name).map_err(|e| e.to_string());
         let bluetooth = |name: &str| -> Result<BluetoothParameters, String> {
@@ -164,6 +176,7 @@ impl Case {
                 _ => Err(format!("the profile \"{name}\" is not of Bluetooth")),
             }
         };
+        let base = profiles.device("lg-urbane").map_err(|e| e.to_string())?;
         if self.wifi_from.is_some() != (self.paths == Use::ByRate) {
             return Err("wifi_from: needed by paths = \"by-rate\", and only there".to_owned());
         }
@@ -192,6 +205,8 @@ impl Case {
                 phone: bluetooth("phone-bt")?,
                 watch_wifi: radio("watch-wifi")?.clone(),
                 phone_wifi: radio("wifi-s4")?.clone(),
+                relaying_phone: radio("phone-proxy-wearos")?.clone(),
+                watch_base_mw: base.parameters.base.get(),
             },
             phone: network(self.phone.rate, self.phone.rtt)?,
             wifi,
@@ -202,6 +217,7 @@ impl Case {
             uplink_every: interval("uplink", self.uplink)?,
             paths,
             dbm: self.dbm,
+            lost_after: self.lost_after,
             walk: self.walk.map(|speed| Walk {
                 from: WALK_FROM,
                 speed,

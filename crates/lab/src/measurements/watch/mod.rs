@@ -6,6 +6,7 @@
 mod case;
 mod quantities;
 
+use mpbond_statistics::Sample;
 use serde::Deserialize;
 
 use super::outcome::Outcome;
@@ -18,7 +19,7 @@ use quantities::QUANTITIES;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Watch {
-    /// Number of runs of each case; figures are their means.
+    /// Number of runs of each case; figures are their means, or the greatest of them.
     #[serde(default = "one")]
     seeds: u32,
     #[serde(rename = "case")]
@@ -41,11 +42,18 @@ fn one() -> u32 {
 }
 
 impl Watch {
-    /// `CASE: QUANTITY` and, of comparisons, `NAME: QUANTITY as_share`.
+    /// `CASE: QUANTITY`, `CASE: greatest QUANTITY`, and, of comparisons, `NAME: QUANTITY
+    /// more_share` and `NAME: QUANTITY ratio_times`.
     pub(super) fn keys(&self) -> Vec<String> {
         let of_cases = self.cases.iter().flat_map(|case| {
             let names = QUANTITIES.iter();
-            names.map(|(name, _)| format!("{}: {name}", case.name))
+            names.flat_map(|(name, _)| {
+                let case = &case.name;
+                [
+                    format!("{case}: {name}"),
+                    format!("{case}: greatest {name}"),
+                ]
+            })
         });
         let of_compares = self.compares.iter().flat_map(|compare| {
             let names = QUANTITIES.iter();
@@ -91,14 +99,19 @@ impl Watch {
         let names = QUANTITIES.iter().map(|(name, _)| (*name).to_owned());
         table.header.extend(names);
         for case in &self.cases {
-            let values = self.means(case);
-            let cell = |v: &Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.3}"));
+            let samples = self.samples(case);
+            let cell = |s: &Sample| s.mean().map_or("-".to_owned(), |v| format!("{v:.3}"));
             let mut row = vec![case.name.clone()];
-            row.extend(values.iter().map(cell));
+            row.extend(samples.iter().map(cell));
             table.rows.push(row);
-            for ((name, _), value) in QUANTITIES.iter().zip(values) {
-                let key = format!("{}: {name}", case.name);
-                outcome.figures.insert(key, value);
+            for ((name, _), sample) in QUANTITIES.iter().zip(samples) {
+                let case = &case.name;
+                let keys = [
+                    format!("{case}: {name}"),
+                    format!("{case}: greatest {name}"),
+                ];
+                let values = [sample.mean(), sample.max()];
+                outcome.figures.extend(keys.into_iter().zip(values));
             }
         }
         for compare in &self.compares {
@@ -121,18 +134,15 @@ impl Watch {
         Ok(outcome)
     }
 
-    /// Mean of each quantity over the seeds in which it has a value.
-    fn means(&self, case: &Case) -> Vec<Option<f64>> {
+    /// Values of each quantity, of the seeds in which it has one.
+    fn samples(&self, case: &Case) -> Vec<Sample> {
         let runs = (1..=self.seeds).filter_map(|seed| {
             let setup = case.setup(u64::from(seed)).ok()?;
             Some(mpbond_sim::wear::run(&setup))
         });
         let runs: Vec<_> = runs.collect();
-        let mean = |of: &quantities::Of| {
-            let values: Vec<f64> = runs.iter().filter_map(of).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
-        QUANTITIES.iter().map(|(_, of)| mean(of)).collect()
+        let sample = |of: &quantities::Of| Sample::new(runs.iter().filter_map(of).collect());
+        QUANTITIES.iter().map(|(_, of)| sample(of)).collect()
     }
 }
 
@@ -182,6 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn the_greatest_of_three_runs_is_more_than_their_mean() {
+        let w = watch(
+            "seeds = 3\n[[case]]\nname = \"a\"\nrate = \"500 kbit/s\"\ndbm = -80.0\nseconds = 20\n",
+        );
+        let outcome = w.measure().unwrap();
+        let figure = |key: &str| outcome.figures[key].unwrap();
+        let (mean, greatest) = (figure("a: delay_sd_s"), figure("a: greatest delay_sd_s"));
+        assert!(
+            mean < greatest && greatest < 3.0 * mean,
+            "{mean} {greatest}"
+        );
+    }
+
+    #[test]
     fn errors_name_the_case() {
         for (text, words) in [
             ("[[case]]\nname = \"a\"\n", "case \"a\": bytes, rate"),
@@ -204,6 +228,10 @@ mod tests {
             (
                 "[[case]]\nname = \"a\"\nbytes = 1\nwifi_from = 5000\n",
                 "case \"a\": wifi_from: needed by",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\nlost_after = \"41s\"\n",
+                "case \"a\": lost_after: 1ms to",
             ),
             (
                 "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"wifi\"\n",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mpbond_radio::machine::Mode;
-use mpbond_sim::wear::{Delivery, Outcome, Path};
+use mpbond_sim::wear::{Delivery, Joules, Outcome, Path};
 use mpbond_statistics::Sample;
 use mpbond_units::{BitRate, Timestamp};
 
@@ -17,7 +17,7 @@ pub(super) type Of = fn(&Outcome) -> Option<f64>;
 
 /// Quantities by name, whose last part is the unit. All but `message_s`, `wifi_mbps` and
 /// `phone_mbps` are of the first flow.
-pub(super) const QUANTITIES: [(&str, Of); 26] = [
+pub(super) const QUANTITIES: [(&str, Of); 29] = [
     ("goodput_mbps", |o| rate(o, first(o))),
     ("phone_mbps", |o| rate(o, on(o, Path::Phone))),
     ("wifi_mbps", |o| rate(o, on(o, Path::Wifi))),
@@ -39,15 +39,26 @@ pub(super) const QUANTITIES: [(&str, Of); 26] = [
     ("gap_s", gap),
     ("sniff_every_s", sniff_every),
     ("sniffs_count", |o| Some(sniffs(o).len() as f64)),
+    ("keeper_count", |o| Some(o.keeper_packets as f64)),
     ("switches_count", |o| Some(o.switches as f64)),
     ("watch_bluetooth_J", |o| Some(o.joules.watch_bluetooth)),
     ("watch_wifi_J", |o| Some(o.joules.watch_wifi)),
     ("watch_J", |o| {
         Some(o.joules.watch_bluetooth + o.joules.watch_wifi)
     }),
+    ("watch_device_J", |o| {
+        let Joules {
+            watch_bluetooth,
+            watch_wifi,
+            watch_base,
+            ..
+        } = o.joules;
+        Some(watch_bluetooth + watch_wifi + watch_base)
+    }),
     ("phone_J", |o| {
         Some(o.joules.phone_bluetooth + o.joules.phone_wifi)
     }),
+    ("phone_together_J", |o| Some(o.joules.relaying_phone)),
 ];
 
 fn first(o: &Outcome) -> impl Iterator<Item = &Delivery> {

@@ -70,6 +70,7 @@ pub struct Rfcomm {
     dbm: f64,
     /// Since when the signal is too weak for any packet.
     silent_since: Option<Timestamp>,
+    supervision_timeout: Duration,
     lost: bool,
     retransmitted_packets: u64,
     rng: ChaCha8Rng,
@@ -97,10 +98,17 @@ impl Rfcomm {
             requests: VecDeque::new(),
             dbm: NEAR_DBM,
             silent_since: None,
+            supervision_timeout: SUPERVISION_TIMEOUT,
             lost: false,
             retransmitted_packets: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
         }
+    }
+
+    /// Sets the time without the other end after which the link is lost, in place of
+    /// [`SUPERVISION_TIMEOUT`].
+    pub fn set_supervision_timeout(&mut self, timeout: Duration) {
+        self.supervision_timeout = timeout;
     }
 
     /// Opens a channel.
@@ -227,7 +235,9 @@ impl Rfcomm {
             return None;
         }
         let exchange = self.exchange.map(|e| e.end.unwrap_or(e.start));
-        let lost = self.silent_since.map(|since| since + SUPERVISION_TIMEOUT);
+        let lost = self
+            .silent_since
+            .map(|since| since + self.supervision_timeout);
         [exchange, self.link.next_event(), lost]
             .into_iter()
             .flatten()
@@ -238,8 +248,10 @@ impl Rfcomm {
     pub fn handle(&mut self, now: Timestamp, mut band: Option<&mut Band>) {
         while let Some(at) = self.next_event().filter(|at| *at <= now) {
             self.advance(at);
-            let over = |since: Timestamp| since + SUPERVISION_TIMEOUT <= at;
-            if self.silent_since.is_some_and(over) {
+            let lost_at = self
+                .silent_since
+                .map(|since| since + self.supervision_timeout);
+            if lost_at.is_some_and(|lost_at| lost_at <= at) {
                 self.lost = true;
                 self.exchange = None;
                 return;

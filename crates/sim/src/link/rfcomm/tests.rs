@@ -163,6 +163,17 @@ fn a_link_out_of_range_is_lost_after_the_supervision_timeout() {
     assert_eq!((s.room(ONE, End::Phone), s.next_event()), (0, None));
 }
 
+#[test]
+fn a_supervision_timeout_of_13_s_loses_the_link_after_13_s() {
+    let mut s = stream("watch-bt");
+    s.set_supervision_timeout(Duration::from_secs(13));
+    s.set_signal(at(1_000), -91.0);
+    s.handle(at(13_999), None);
+    assert!(!s.is_lost());
+    s.handle(at(14_000), None);
+    assert!(s.is_lost());
+}
+
 /// Section 5.2, Figure 13: Bluetooth loses 47 % of its rate while WiFi of the same band is busy.
 #[test]
 fn wifi_of_the_same_band_takes_half_of_the_rate() {
