@@ -20,6 +20,8 @@ pub enum Quantity {
     Joules,
     /// The same without the tails after the last packets.
     JoulesWithoutLastTail,
+    /// Energy of all helpers without the tails after the last packets, in joules.
+    HelperJoules,
     /// Energy of the device that used most of its battery, in percent of that.
     BatteryPercent,
     /// Bytes that metered links carried both ways, headers included, in MB.
@@ -92,7 +94,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// All quantities.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::Seconds,
         Self::Ratio,
         Self::Mbps,
@@ -100,6 +102,7 @@ impl Quantity {
         Self::MbpsMedian,
         Self::Joules,
         Self::JoulesWithoutLastTail,
+        Self::HelperJoules,
         Self::BatteryPercent,
         Self::MeteredMb,
         Self::CostOverOracle,
@@ -144,6 +147,7 @@ impl Quantity {
             Self::MbpsMedian => "median throughput",
             Self::Joules => "energy",
             Self::JoulesWithoutLastTail => "energy without last tail",
+            Self::HelperJoules => "energy of the helpers",
             Self::BatteryPercent => "use of a battery",
             Self::MeteredMb => "bytes over metered links",
             Self::CostOverOracle => "joules and price of seconds over the oracle's",
@@ -207,7 +211,7 @@ impl Quantity {
             Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps | Self::BulkMbps => {
                 "Mbit/s"
             }
-            Self::Joules | Self::JoulesWithoutLastTail => "J",
+            Self::Joules | Self::JoulesWithoutLastTail | Self::HelperJoules => "J",
             Self::Ratio
             | Self::RedundantShare
             | Self::CostOverOracle
@@ -243,7 +247,7 @@ impl Quantity {
     pub fn is_energy(self) -> bool {
         matches!(
             self,
-            Self::Joules | Self::JoulesWithoutLastTail | Self::BatteryPercent
+            Self::Joules | Self::JoulesWithoutLastTail | Self::HelperJoules | Self::BatteryPercent
         )
     }
 }

@@ -24,6 +24,12 @@ impl Quantity {
             }
             Self::Joules => Some(energy()?.joules),
             Self::JoulesWithoutLastTail => Some(energy()?.joules_without_last_tail),
+            Self::HelperJoules => {
+                // The first one is the primary.
+                let helpers = energy()?.devices.iter().skip(1);
+                let joules = helpers.map(|device| device.joules_without_last_tail);
+                joules.reduce(|all, joules| all + joules)
+            }
             Self::BatteryPercent => {
                 let devices = energy()?.devices.iter();
                 let used = devices.filter_map(|device| device.battery_percent);

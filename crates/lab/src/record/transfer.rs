@@ -153,7 +153,7 @@ pub struct Energy {
     pub joules_without_last_tail: f64,
     /// `joules` with the low and with the high figure of the access point.
     pub joules_band: (f64, f64),
-    /// Energy of each device.
+    /// Energy of each device, of the primary first.
     pub devices: Vec<DeviceEnergy>,
 }
 

@@ -12,6 +12,7 @@ pub(super) const fn of(quantity: Quantity) -> &'static str {
         Quantity::MbpsMedian => "Throughput that was exceeded half of the time",
         Quantity::Joules => "Energy of all devices, their radios' last tails included",
         Quantity::JoulesWithoutLastTail => "Energy of all devices until the last packet",
+        Quantity::HelperJoules => "Energy of all helpers until the last packet",
         Quantity::BatteryPercent => "Energy of the device that used most of its battery",
         Quantity::MeteredMb => "Bytes over metered links",
         Quantity::CostOverOracle => {

@@ -68,7 +68,7 @@ fn files_follow_each_other_over_one_stream() {
 }
 
 #[test]
-fn a_battery_is_used_by_the_radios_of_its_device() {
+fn a_battery_is_used_by_the_radios_of_its_device_and_helpers_have_joules_of_their_own() {
     let battery = "[[energy]]\nname = \"watch\"\nwwan = \"lte-2012\"\npipe = \"wifi-s4\"\n\
                    battery_wh.phone = 0.01\n";
     let file = workload("file", "down", "bytes = \"1 MB\"");
@@ -83,9 +83,16 @@ fn a_battery_is_used_by_the_radios_of_its_device() {
         );
         assert!(percent > 10.0, "{percent}");
         assert_eq!(Quantity::BatteryPercent.of(d, Some("lte")), None);
+        let [primary, helper] = &d.energy[1].devices[..] else {
+            panic!("{:?}", d.energy[1].devices);
+        };
+        let joules = Quantity::HelperJoules.of(d, Some("watch")).unwrap();
+        assert_eq!(joules, helper.joules_without_last_tail);
+        assert_ne!(joules, primary.joules_without_last_tail);
     }
     for d in of(&all, "single", "file") {
         assert_eq!(Quantity::BatteryPercent.of(d, Some("watch")), None);
+        assert_eq!(Quantity::HelperJoules.of(d, Some("watch")), None);
     }
     for (value, why) in [
         ("battery_wh.phone = 0.0", "battery_wh: more than 0"),
