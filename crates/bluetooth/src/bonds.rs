@@ -59,8 +59,8 @@ fn read_info(file: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&octets).into_owned())
 }
 
-/// Name of the device in such a file, if it has a key of BR/EDR: one of Low Energy is of no use.
-fn bonded_name(info: &str) -> Option<String> {
+/// Name of the device in a file `info`, if it has a key of BR/EDR: one of Low Energy is of no use.
+pub fn bonded_name(info: &str) -> Option<String> {
     if !info.lines().any(|line| line.trim() == "[LinkKey]") {
         return None;
     }

@@ -118,7 +118,8 @@ fn documented() -> clap::Command {
     })
 }
 
-pub(crate) fn main() -> ExitCode {
+/// Runs the program on the command line of the process.
+pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {

@@ -78,6 +78,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (
         "fuzz",
         &[
+            "bluetooth",
             "capture",
             "intercept",
             "l2",

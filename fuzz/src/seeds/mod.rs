@@ -2,6 +2,7 @@
 //! alone rarely writes a whole frame or a table's header.
 
 mod answers;
+mod bluetooth_host;
 mod captures;
 mod l2;
 
@@ -52,6 +53,9 @@ pub fn all() -> Vec<(&'static str, String, Vec<u8>)> {
     }
     for octets in l2::calls() {
         add("l2-frame", octets);
+    }
+    for octets in bluetooth_host::inputs() {
+        add("bluetooth-host", octets);
     }
     for octets in traffic() {
         add("traffic", octets);

@@ -2,6 +2,7 @@
 //! guarantees for any octets.
 
 pub mod answers;
+pub mod bluetooth_host;
 pub mod captures;
 pub mod client_hello;
 pub mod config;

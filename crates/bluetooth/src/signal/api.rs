@@ -58,7 +58,7 @@ impl LinkOfPrimary {
 }
 
 /// Status of an answer of HTTP/1.
-fn status(answer: &str) -> Option<u16> {
+pub fn status(answer: &str) -> Option<u16> {
     let rest = answer.strip_prefix("HTTP/1.1 ")?;
     rest.get(..3)?.parse().ok()
 }

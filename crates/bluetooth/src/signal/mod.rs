@@ -18,6 +18,7 @@ use crate::sys::hci::adapters;
 use crate::sys::rfcomm;
 use crate::sys::rssi::rssi;
 pub(crate) use api::LinkOfPrimary;
+pub use api::status;
 use strength::Answers;
 
 /// Interval of samples, for which the primary's filter is made (Wear OS paper, Table 3).

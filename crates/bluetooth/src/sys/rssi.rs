@@ -128,8 +128,9 @@ fn open(adapter: u16) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// The figure, if an event is the answer about this connection; other programs may ask, too.
-fn answer(event: &[u8], handle: u16) -> Option<io::Result<i8>> {
+/// The figure, if an event is the answer about this connection; other programs may ask, too. An
+/// error is the controller's refusal.
+pub fn answer(event: &[u8], handle: u16) -> Option<io::Result<i8>> {
     // Type, event, length, number of further commands, command, status, handle, figure.
     let [EVENT, COMMAND_COMPLETE, _, _, low, high, status, rest @ ..] = event else {
         return None;
