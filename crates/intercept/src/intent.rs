@@ -50,6 +50,9 @@ pub enum BadIntent {
     /// The value of `class` is unknown.
     #[error("user name: the class is none of realtime, interactive, bulk, background")]
     Class,
+    /// A deadline of a class that does not wait.
+    #[error("user name: a deadline is for class=background, other classes never wait")]
+    DeadlineOfClass,
     /// The value of `deadline` is no span of time, or not within its bounds.
     #[error("user name: the deadline is no span of time such as 30s, from 1s to 1h")]
     Deadline,
@@ -94,7 +97,10 @@ impl Intent {
                 _ => return Err(BadIntent::Key),
             }
         }
-        Ok(intent)
+        match (intent.class, intent.deadline) {
+            (None | Some(Class::Background), _) | (_, None) => Ok(intent),
+            (Some(_), Some(_)) => Err(BadIntent::DeadlineOfClass),
+        }
     }
 }
 
@@ -165,6 +171,16 @@ mod tests {
             ("anna,class=bulk,class=bulk", "anna", Err(BadIntent::Twice)),
             ("anna,class=background,deadline=30s", "anna", Ok(soon)),
             ("anna,deadline=0.5min,class=background", "anna", Ok(soon)),
+            (
+                "anna,class=bulk,deadline=30s",
+                "anna",
+                Err(BadIntent::DeadlineOfClass),
+            ),
+            (
+                "anna,deadline=30s,class=realtime",
+                "anna",
+                Err(BadIntent::DeadlineOfClass),
+            ),
             (
                 "anna,deadline=1s,deadline=1s",
                 "anna",

@@ -1,10 +1,10 @@
 //! Which helpers' radios are left asleep (ADR 0035).
 //!
 //! Size and end of a burst are not known. It begins on what is awake. A subflow whose radio would
-//! have to be woken joins in once the bytes that were sent, and those that wait, are as many as its
-//! [`LeastBurst`] says. A burst that turns out shorter would not have been worth it; with a longer
-//! one, no more was spent before than waking costs (ski rental). Nothing waits for joules: where no
-//! other subflow works, it carries what there is.
+//! have to be woken joins in once the bytes that were sent, that wait, or of which an end was told
+//! are as many as its [`LeastBurst`] says. A burst that turns out shorter would not have been worth
+//! it; with a longer one, no more was spent before than waking costs (ski rental). Nothing waits
+//! for joules: where no other subflow works, it carries what there is.
 
 use std::time::Duration;
 
@@ -86,15 +86,16 @@ impl Session {
         }
     }
 
-    /// Bytes of the burst as far as it is known, without copies and parked streams; none where
-    /// nothing is under way.
+    /// Bytes of the burst as far as it is known, without copies and parked streams: those that were
+    /// sent, those that wait, and those that applications have told of by ends of chunks. None
+    /// where nothing is under way.
     fn burst_bytes(&self) -> u64 {
         let streams = &self.streams;
         if streams.held_open() == 0 {
             return 0;
         }
         let sent = self.stats.first_bytes_out() - self.reinjection.first_before;
-        sent + streams.unscheduled() - streams.retransmit_bytes()
+        sent + streams.unscheduled() - streams.retransmit_bytes() + streams.declared()
     }
 
     /// Whether all that waits is of the class background; where nothing waits, all that is under

@@ -24,6 +24,11 @@ impl ChunkEnds {
         self.0.front().copied()
     }
 
+    /// The last one.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.0.back().copied()
+    }
+
     /// Takes the next one out.
     pub(crate) fn pop(&mut self) -> Option<u64> {
         self.0.pop_front()
@@ -47,7 +52,7 @@ mod tests {
         }
         assert!(!ends.pop_at(99));
         assert!(ends.pop_at(100));
-        assert_eq!(ends.first(), Some(200));
+        assert_eq!((ends.first(), ends.last()), (Some(200), Some(300)));
         for end in 0..100 {
             ends.insert(1_000 + end);
         }

@@ -83,6 +83,8 @@ pub(crate) struct Listed {
     pub(crate) retransmit: u64,
     /// Bytes that subflows were given, from the first one on that has not arrived.
     pub(crate) outstanding: u64,
+    /// Bytes that are known to follow the unscheduled ones.
+    pub(crate) declared: u64,
     /// Counts among the streams that await an answer.
     pub(crate) awaits: bool,
 }

@@ -99,6 +99,14 @@ impl SendBuffer {
         until - self.next + self.retransmit_bytes
     }
 
+    /// What is known to follow the current chunk: up to the end of the last one, or of what was
+    /// written.
+    pub(crate) fn declared(&self) -> u64 {
+        let (first, last) = (self.chunk_ends.first(), self.chunk_ends.last());
+        let until = first.unwrap_or(self.end).min(self.end);
+        last.unwrap_or(self.end).max(self.end) - until
+    }
+
     /// Takes up to `max` new bytes, not beyond offset `limit` and not across a chunk's end.
     /// Returns their range and whether a chunk ends there.
     pub(crate) fn take_new(&mut self, max: u64, limit: u64) -> Option<(Range<u64>, bool)> {

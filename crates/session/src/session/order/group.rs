@@ -114,6 +114,8 @@ pub(in crate::session) struct Group {
     pub(in crate::session) retransmit: u64,
     /// Bytes that subflows were given, from the first one of each stream on that has not arrived.
     pub(in crate::session) outstanding: u64,
+    /// Bytes that are known to follow the unscheduled ones, by ends of chunks.
+    pub(in crate::session) declared: u64,
     /// Bytes kept for sending.
     pub(in crate::session) held: u64,
 }
@@ -136,6 +138,7 @@ impl Group {
             unscheduled: 0,
             retransmit: 0,
             outstanding: 0,
+            declared: 0,
             held: 0,
         }
     }

@@ -21,6 +21,10 @@ use crate::{PathNumber, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
 /// and so many make a long backlog.
 const MAX_COUNTED: usize = 64;
 
+/// Most bytes of a stream that are taken to follow, whatever was told: more than any burst needs to
+/// be worth a radio, and few enough to be added up.
+const MAX_DECLARED: u64 = 1 << 40;
+
 /// Streams by number. After a change of what a stream has to send, [`Streams::update`] must be
 /// called.
 pub(super) struct Streams {
@@ -144,6 +148,7 @@ impl Streams {
             group.unscheduled -= s.listed.unscheduled;
             group.retransmit -= s.listed.retransmit;
             group.outstanding -= s.listed.outstanding;
+            group.declared -= s.listed.declared;
             group.held -= held;
             group.blocked.retain(|b| *b != id);
             // A parked group writes nothing. That of all paths drops the stream in its turn.
@@ -181,6 +186,11 @@ impl Streams {
                 (unscheduled, retransmit, buffer.outstanding_bytes())
             }
         };
+        // After the end of the stream nothing follows, whatever was told.
+        let declared = match s.send.is_writable() {
+            true => s.send.buffer.declared().min(MAX_DECLARED),
+            false => 0,
+        };
         let awaits = s.awaits_answer();
         if s.treatment.class == StreamClass::Interactive
             && s.listed.unscheduled == 0
@@ -198,10 +208,12 @@ impl Streams {
             group.unscheduled = group.unscheduled - listed.unscheduled + unscheduled;
             group.retransmit = group.retransmit - listed.retransmit + retransmit;
             group.outstanding = group.outstanding - listed.outstanding + outstanding;
+            group.declared = group.declared - listed.declared + declared;
         }
         listed.unscheduled = unscheduled;
         listed.retransmit = retransmit;
         listed.outstanding = outstanding;
+        listed.declared = declared;
         if listed.queued.is_none() && s.send.is_sendable() {
             let rank = rank_of(self.order, s.treatment.class, s.served);
             listed.queued = Some(self.ready.push(&s.treatment, rank, id));
@@ -214,7 +226,13 @@ impl Streams {
         self.ready.open().map(|group| group.unscheduled).sum()
     }
 
-    /// The same with those of parked streams.
+    /// Bytes that are known to follow those, as applications have told; without those of parked
+    /// streams.
+    pub(super) fn declared(&self) -> u64 {
+        self.ready.open().map(|group| group.declared).sum()
+    }
+
+    /// Unscheduled bytes with those of parked streams.
     pub(super) fn unscheduled_in_all(&self) -> u64 {
         self.ready.all().map(|group| group.unscheduled).sum()
     }
@@ -360,6 +378,7 @@ impl Streams {
             group.unscheduled -= listed.unscheduled;
             group.retransmit -= listed.retransmit;
             group.outstanding -= listed.outstanding;
+            group.declared -= listed.declared;
             group.held -= held;
             signals = group.signalling.contains(&id);
             group.signalling.retain(|s| *s != id);
@@ -372,6 +391,7 @@ impl Streams {
             group.unscheduled += listed.unscheduled;
             group.retransmit += listed.retransmit;
             group.outstanding += listed.outstanding;
+            group.declared += listed.declared;
             group.held += held;
             group.signalling.extend(signals.then_some(id));
             group.blocked.extend(is_blocked.then_some(id));

@@ -97,6 +97,44 @@ fn a_burst_that_turns_out_long_wakes_the_helper_after_its_size() {
     assert!((880_000..1_020_000).contains(&woken_after), "{woken_after}");
 }
 
+/// Downloads bytes that come to the proxy little by little, of which the client has told the end.
+/// Returns the bytes that were sent before the helper was woken, if it was.
+fn told(end: u64, length: u64) -> Option<u64> {
+    let (mut p, direct, helper) = resting();
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.client.mark_peer_chunk_end(id, end);
+    p.run(at(61_000), |p| p.opened().contains(&id));
+    let before = [direct, helper].map(|on| octets(&p, on)[1]);
+    let mut written = 0;
+    let mut woken_after = None;
+    p.run(at(90_000), |p| {
+        if written < length && p.server().unscheduled_bytes() < 20_000 {
+            written += 20_000;
+            p.server().write(id, pattern(20_000));
+        }
+        let carried = [direct, helper].map(|on| octets(p, on)[1]);
+        if woken_after.is_none() && carried[1] > before[1] {
+            woken_after = Some(carried[0] - before[0]);
+        }
+        let got = p.client_got.get(&id).map_or(0, |got| got.0.len() as u64);
+        got >= length
+    });
+    assert_eq!(p.client_got[&id].0.len() as u64, length);
+    woken_after
+}
+
+#[test]
+fn a_burst_whose_end_was_told_wakes_the_helper_at_once_or_not_at_all() {
+    assert_eq!(told(200_000, 200_000), None);
+    // Of 40 MB, 2 are enough to see it. Untold, it would be woken after 1 MB.
+    let woken_after = told(40_000_000, 2_000_000).expect("woken");
+    assert!(woken_after < 50_000, "{woken_after}");
+    // An end that no size reaches.
+    let woken_after = told(u64::MAX >> 2, 100_000).expect("woken");
+    assert!(woken_after < 50_000, "{woken_after}");
+}
+
 #[test]
 fn an_upload_obeys_the_size_of_the_primary() {
     let (mut p, _, helper) = joined(SessionConfig::default());
