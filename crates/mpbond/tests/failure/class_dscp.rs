@@ -31,6 +31,15 @@ fn both_have(bond: &Bond, class: &str) -> bool {
     })
 }
 
+/// Whether an end has an open stream of this class.
+fn either_has(bond: &Bond, class: &str) -> bool {
+    ["primary", "proxy"].iter().any(|role| {
+        let status = bond.status(role).unwrap();
+        let mut sessions = status.sessions.iter();
+        sessions.any(|s| s.streams_by_class.contains_key(class))
+    })
+}
+
 fn exchange(tcp: &mut TcpStream, origin: &mut TcpStream) {
     tcp.write_all(b"?").unwrap();
     origin.read_exact(&mut [0]).unwrap();
@@ -117,12 +126,24 @@ fn serve_ssh(folder: &Path) -> Running {
     server
 }
 
-/// Starts a client in the primary's namespace. Its code points are those of OpenSSH 7.8 to 10.0.
-fn client(apart: &Apart, line: &str) -> Running {
+/// Code points of OpenSSH 7.8 to 10.0 for terminals and for the rest.
+const USUAL: &str = "-o 'IPQoS=af21 cs1'";
+
+/// Whether this client has Debian's code points by default: 4 for terminals, 2 for the rest.
+fn has_those_of_debian() -> bool {
+    let mut asked = Command::new("ssh");
+    asked.args(["-F", "/dev/null", "-G", "host"]);
+    let asked = asked.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&asked.stdout);
+    text.lines().any(|line| line == "ipqos lowdelay throughput")
+}
+
+/// Starts a client in the primary's namespace, with these code points.
+fn client(apart: &Apart, line: &str, code_points: &str) -> Running {
     let pid = apart.pid();
     let options = format!(
         "-F /dev/null -i {} -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no \
-         -o BatchMode=yes -o LogLevel=ERROR -o 'IPQoS=af21 cs1'",
+         -o BatchMode=yes -o LogLevel=ERROR {code_points}",
         apart.bond.file("user").display()
     );
     let line = line.replace("OPTIONS", &options);
@@ -152,20 +173,35 @@ fn role() {
     let _proxy = bond.start("proxy");
     let _primary = apart.start_primary();
     bond.joined(1);
+    let file = folder.join("file");
+    File::create(&file).unwrap().set_len(100 << 20).unwrap();
+    let debian = has_those_of_debian().then_some("");
+    for code_points in [USUAL].into_iter().chain(debian) {
+        see_classes(&apart, &file, code_points);
+    }
+}
+
+/// A terminal and a copy of a file by clients with these code points.
+fn see_classes(apart: &Apart, file: &Path, code_points: &str) {
+    let bond = &apart.bond;
     let lines = "while sleep 0.1; do echo line; done";
     let to = format!("tester@{V4}");
     let terminal = format!("ssh OPTIONS -tt -p {SSH_PORT} {to} '{lines}'");
-    let terminal = client(&apart, &terminal);
+    let terminal = client(apart, &terminal, code_points);
     until("a terminal is interactive", || {
         both_have(bond, "interactive")
     });
     assert!(!both_have(bond, "background"));
     drop(terminal);
-    let file = folder.join("file");
-    File::create(&file).unwrap().set_len(100 << 20).unwrap();
     // 2 Mbit/s, for as long as it is looked at.
     let file = file.display();
     let copy = format!("scp OPTIONS -l 2000 -P {SSH_PORT} {file} {to}:/dev/null");
-    let _copy = client(&apart, &copy);
+    let copy = client(apart, &copy, code_points);
     until("a copy is background", || both_have(bond, "background"));
+    drop(copy);
+    until("both are over", || {
+        ["interactive", "background"]
+            .iter()
+            .all(|class| !either_has(bond, class))
+    });
 }
