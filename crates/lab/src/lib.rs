@@ -133,6 +133,7 @@ mod paired;
 mod paper;
 mod plan;
 pub mod player;
+mod pooled;
 mod program;
 mod progress;
 mod quantity;
@@ -176,7 +177,8 @@ pub use origin::{Received, origin};
 pub use quantity::Quantity;
 pub use record::{
     Comparison, DeviceEnergy, Energy, EnergySummary, Estimate, IdealProgress, Judgement, Lateness,
-    LinkProgress, RunReport, Simulated, Standing, SubflowShare, Summary, Transfer, Verdict,
+    LinkProgress, MessageTimes, RunReport, Simulated, Standing, SubflowShare, Summary, Transfer,
+    Verdict,
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};

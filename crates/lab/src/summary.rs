@@ -135,6 +135,17 @@ fn bounded(
         ("at least", a.at_least, false),
     ] {
         let Some(target) = target else { continue };
+        let (figure, interval, words) = match (a.in_every_run, summaries) {
+            (true, [one]) => {
+                let other = versus(e, a, one);
+                let is_judged = other.is_some() || versus_name(a).is_none();
+                let all = values(one, quantity, model, other, transfers).into_iter();
+                let extreme = all.reduce(if below { f64::max } else { f64::min });
+                let words = format!("in every run {words}");
+                (extreme.filter(|_| is_judged), None, words)
+            }
+            _ => (figure, interval, words.to_owned()),
+        };
         let holds = |f: f64| if below { f <= target } else { f >= target };
         all.push(Judgement {
             workload: workload.clone(),
@@ -197,15 +208,26 @@ fn measured(
     versus: Option<Kind<'_>>,
     transfers: &[Transfer],
 ) -> Option<Estimate> {
+    estimate(values(s, quantity, model, versus, transfers))
+}
+
+/// The values of all repetitions.
+fn values(
+    s: &Summary,
+    quantity: Quantity,
+    model: Option<&str>,
+    versus: Option<Kind<'_>>,
+    transfers: &[Transfer],
+) -> Vec<f64> {
     let (scheme, workload) = (s.scheme.as_str(), s.workload.as_str());
     match versus {
         Some(other) => {
             let kinds = ((scheme, workload), other);
-            estimate(ratios(transfers, kinds, quantity, model))
+            ratios(transfers, kinds, quantity, model).collect()
         }
         None => {
             let own = fit_of(transfers, scheme, workload);
-            estimate(own.filter_map(|d| quantity.of(d, model)))
+            own.filter_map(|d| quantity.of(d, model)).collect()
         }
     }
 }
@@ -357,10 +379,14 @@ mod tests {
     #[test]
     fn the_other_workload_exists_and_is_the_only_comparison() {
         for (lines, words) in [
-            ("versus_workload = 'large'\n", "beside, alone, bulk"),
+            ("versus_workload = 'large'\n", "beside, alone, later, bulk"),
             (
                 "versus_workload = 'alone'\nversus = 'helper only'\n",
                 "do not go together",
+            ),
+            (
+                "in_every_run = true\non_average = true\n",
+                "`in_every_run` goes with",
             ),
         ] {
             let assert = format!("[[assert]]\nquantity = 'seconds'\nat_most = 1.0\n{lines}");
@@ -376,6 +402,22 @@ mod tests {
         let judged = judged(assert, &[(1.5, 1.0), (9.0, 3.0), (2.25, 2.0)]).unwrap();
         assert_eq!((judged.measured, judged.holds), (Some(0.5), Some(true)));
         assert_eq!(judged.what, "time (s) more than \"b\", at most");
+    }
+
+    #[test]
+    fn what_holds_in_every_run_is_judged_by_the_worst_one() {
+        let seconds = [(1.0, 1.0), (1.1, 1.0), (2.1, 1.0)];
+        let every = "quantity = 'seconds'\nin_every_run = true";
+        let worst = judged(&format!("{every}\nat_most = 2.0"), &seconds).unwrap();
+        assert_eq!((worst.measured, worst.holds), (Some(2.1), Some(false)));
+        assert_eq!(worst.what, "time (s) in every run at most");
+        let least = judged(&format!("{every}\nat_least = 1.0"), &seconds).unwrap();
+        assert_eq!((least.measured, least.holds), (Some(1.0), Some(true)));
+        let versus = format!("{every}\nversus = 'b'\nat_most = 2.0");
+        let worst = judged(&versus, &seconds).unwrap();
+        assert_eq!((worst.measured, worst.holds), (Some(2.1), Some(false)));
+        let median = "quantity = 'seconds'\nat_most = 2.0";
+        assert_eq!(judged(median, &seconds).unwrap().holds, Some(true));
     }
 
     /// What becomes of an assert on "a", given seconds of "a" and "b" by repetition.

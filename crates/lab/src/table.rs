@@ -3,6 +3,7 @@
 use crate::experiment::{Direction, Role, name_of};
 use crate::grid::Grid;
 use crate::machine_use::{Use, are_undisturbed};
+use crate::pooled::{POOLED, POOLED_NOTE, pooled};
 use crate::quantity::Quantity;
 use crate::record::{
     Comparison, Estimate, Judgement, RunReport, Standing, SubflowShare, Summary, Transfer, Verdict,
@@ -43,6 +44,10 @@ impl RunReport {
         let noticed = noticed(&self.summary);
         if !noticed.is_empty() {
             text += &format!("\n{}\n", noticed.to_text());
+        }
+        let messages = pooled(&self.transfers);
+        if !messages.is_empty() {
+            text += &format!("\n{POOLED}, {POOLED_NOTE}\n{}\n", messages.to_text());
         }
         let machine = machine(&self.transfers);
         if !machine.is_empty() {

@@ -33,6 +33,7 @@ fn beside_a_transfer() -> Scenario {
         by_length: true,
         class: StreamClass::Interactive,
         rounds: Some(Rounds {
+            first: ms(200),
             every: ms(200),
             length: Duration::from_secs(10),
             late: Late::SentAhead,

@@ -125,6 +125,7 @@ impl Messages {
         if let Some(late) = self.kept {
             let begin = self.first - EVERY;
             let rounds = Rounds {
+                first: EVERY,
                 every: EVERY,
                 length: LENGTH - begin,
                 late,

@@ -115,6 +115,7 @@ fn messages(pipes_mbps: &[f64]) -> (f64, f64) {
             by_length: true,
             class: StreamClass::Interactive,
             rounds: Some(Rounds {
+                first: ms(200),
                 every: ms(200),
                 length: ms(8_000),
                 late: Late::SentAhead,

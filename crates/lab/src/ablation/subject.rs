@@ -123,6 +123,7 @@ fn messages(variant: u32) -> Vec<Subject> {
         ] {
             let mut scenario = Scenario::bonded(ps, &[(hs, pipe)], ms(25), ms(2));
             let rounds = Rounds {
+                first: ms(200),
                 every: ms(200),
                 length,
                 late,

@@ -10,6 +10,7 @@ use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Chunks;
 use crate::quantity::Quantity;
+use crate::record::MessageTimes;
 use crate::watch::Watch;
 
 /// Fetches the chunks over one connection.
@@ -38,6 +39,7 @@ pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> R
         intact,
         noticed,
         used: used(&connection, start),
+        messages: MessageTimes::default(),
     })
 }
 

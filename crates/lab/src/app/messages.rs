@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::experiment::{Connection as Connecting, Messages};
 
 use crate::quantity::Quantity;
+use crate::record::MessageTimes;
 use crate::watch::Watch;
 
 /// Requests a message when it is due and the one before has arrived, and downloads meanwhile. The
@@ -51,12 +52,17 @@ pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progres
     let ran = ran?;
     intact &= ran.iter().all(|message| message.intact);
     let seconds = ran.iter().map(|message| message.seconds).collect();
+    let sent = ran
+        .iter()
+        .map(|m| (m.due, Duration::from_secs_f64(m.seconds)));
+    let times = MessageTimes::of(messages.due(), sent);
     let noticed = quantities(messages, &seconds, bulk_bytes);
     let watch = watch.into_inner();
     Ok(Ran {
         watch: watch.map_err(|_| Error::run("a connection's thread panicked"))?,
         intact,
         noticed,
+        messages: times,
         used: bulk.map_or_else(Vec::new, |connection| used(&connection, start)),
     })
 }
@@ -80,12 +86,14 @@ pub(crate) fn quantities(messages: &Messages, seconds: &Sample, bulk_bytes: u64)
 
 /// Result of one message.
 struct Message {
+    /// When it was due, since the start.
+    due: Duration,
     seconds: f64,
     intact: bool,
 }
 
-/// Requests all messages, one after the other. The first is due after one interval, so that the
-/// download has begun; none is due at the end or later.
+/// Requests all messages, one after the other. The first is due when the download has begun; none
+/// is due at the end or later.
 fn all(
     messages: &Messages,
     setting: &Setting,
@@ -96,7 +104,8 @@ fn all(
 ) -> Result<Vec<Message>> {
     let deadline = start + setting.limit;
     let mut ran = Vec::new();
-    let mut due = messages.every;
+    let first = messages.first_due();
+    let mut due = first;
     while due < messages.length {
         std::thread::sleep((start + due).saturating_duration_since(Instant::now()));
         let asked = Instant::now();
@@ -114,16 +123,21 @@ fn all(
         let bytes = messages.bytes.0;
         let intact = fetch_object(connection, setting.content, bytes, deadline, &mut arrived)?;
         let seconds = asked.elapsed().as_secs_f64();
-        ran.push(Message { seconds, intact });
-        due = next_due(messages.every, start.elapsed());
+        ran.push(Message {
+            due,
+            seconds,
+            intact,
+        });
+        due = next_due((first, messages.every), start.elapsed());
     }
     Ok(ran)
 }
 
-/// Due time of the next message: the first multiple of `every` that is not past.
-fn next_due(every: Duration, now: Duration) -> Duration {
-    let steps = now.as_nanos().div_ceil(every.as_nanos().max(1));
-    every * u32::try_from(steps).unwrap_or(u32::MAX)
+/// Due time of the next message: the first one that is not past, in steps of `every` from `first`.
+fn next_due((first, every): (Duration, Duration), now: Duration) -> Duration {
+    let past = now.saturating_sub(first).as_nanos();
+    let steps = past.div_ceil(every.as_nanos().max(1));
+    first + every * u32::try_from(steps).unwrap_or(u32::MAX)
 }
 
 /// Adds bytes, and returns their total.
@@ -143,8 +157,13 @@ mod tests {
     #[test]
     fn past_messages_are_left_out() {
         const MS: fn(u64) -> Duration = Duration::from_millis;
-        for (now, next) in [(0, 0), (1, 200), (200, 200), (201, 400), (930, 1000)] {
-            assert_eq!(next_due(MS(200), MS(now)), MS(next), "at {now} ms");
+        for (now, next) in [(0, 200), (200, 200), (201, 400), (930, 1000)] {
+            let due = next_due((MS(200), MS(200)), MS(now));
+            assert_eq!(due, MS(next), "at {now} ms");
+        }
+        for (now, next) in [(340, 350), (351, 550), (930, 950)] {
+            let due = next_due((MS(350), MS(200)), MS(now));
+            assert_eq!(due, MS(next), "at {now} ms, from 350 ms on");
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::client::Progress;
 use crate::error::{Error, Result};
 use crate::experiment::Page;
 use crate::quantity::Quantity;
+use crate::record::MessageTimes;
 use crate::watch::Watch;
 
 /// Common state of the connections.
@@ -84,6 +85,7 @@ pub(super) fn load(page: &Page, setting: &Setting, progress: Progress) -> Result
         intact: work.intact,
         noticed: quantities(took, downloaded),
         used: Vec::new(),
+        messages: MessageTimes::default(),
     })
 }
 

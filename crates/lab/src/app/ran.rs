@@ -10,6 +10,7 @@ use crate::client::{self, Connection, Dial, Progress, Used, path_of};
 use crate::content::Content;
 use crate::error::Result;
 use crate::quantity::Quantity;
+use crate::record::MessageTimes;
 use crate::sys::mptcp;
 use crate::watch::Watch;
 
@@ -32,6 +33,8 @@ pub(super) struct Ran {
     /// Whether every byte was right.
     pub intact: bool,
     pub noticed: Noticed,
+    /// Times of messages.
+    pub messages: MessageTimes,
     /// Bytes of each subflow of Multipath TCP; empty for a page with its many connections.
     pub used: Vec<Used>,
 }

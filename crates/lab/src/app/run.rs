@@ -33,6 +33,7 @@ pub(crate) fn run(app: Application, setting: &Setting, progress: Progress) -> Re
         longest_stall: ran.watch.longest(),
         intact: Some(ran.intact),
         noticed: ran.noticed,
+        messages: ran.messages,
         used: ran.used,
         series: ran.watch.into_series(),
         ..Outcome::default()

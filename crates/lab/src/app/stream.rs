@@ -10,6 +10,7 @@ use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::{Stamp, Stream};
 use crate::quantity::Quantity;
+use crate::record::MessageTimes;
 use crate::stamp::{STAMP_BYTES, stamp};
 use crate::watch::Watch;
 
@@ -42,6 +43,7 @@ pub(super) fn listen(stream: &Stream, setting: &Setting, progress: Progress) -> 
         intact,
         noticed: quantities(&reader.delays_s.into_iter().collect()),
         used: used(&connection, start),
+        messages: MessageTimes::default(),
     })
 }
 

@@ -8,6 +8,7 @@ use crate::client::{Connection, Progress, path_of};
 use crate::content::Content;
 use crate::error::{Doing, Error, Result};
 
+use crate::record::MessageTimes;
 use crate::watch::Watch;
 
 /// More bytes than any of the links carries in an hour.
@@ -29,6 +30,7 @@ pub(super) fn fetch(length: Duration, setting: &Setting, progress: Progress) -> 
         watch,
         noticed: Noticed::new(),
         used: used(&connection, start),
+        messages: MessageTimes::default(),
     })
 }
 

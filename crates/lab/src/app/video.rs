@@ -8,6 +8,7 @@ use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Video;
 use crate::quantity::Quantity;
+use crate::record::MessageTimes;
 use crate::watch::Watch;
 
 /// Plays `video` until its last segment has arrived.
@@ -35,6 +36,7 @@ pub(super) fn watch(video: &Video, setting: &Setting, progress: Progress) -> Res
         intact,
         noticed: quantities(&player.watched()),
         used: used(&connection, start),
+        messages: MessageTimes::default(),
     })
 }
 

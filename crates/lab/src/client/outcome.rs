@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::subflow::Used;
 use crate::error::{Error, Result};
 use crate::quantity::Quantity;
-use crate::record::SubflowShare;
+use crate::record::{MessageTimes, SubflowShare};
 
 /// Result of a transfer, as seen by a client.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +39,8 @@ pub(crate) struct Outcome {
     pub intact: Option<bool>,
     /// Quantities of an application.
     pub noticed: BTreeMap<Quantity, f64>,
+    /// Times of messages.
+    pub messages: MessageTimes,
 }
 
 impl Outcome {

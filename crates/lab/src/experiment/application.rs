@@ -139,9 +139,12 @@ pub struct Messages {
     /// Interval between requests. A request that falls due while another is in flight is skipped.
     #[serde(with = "duration_text")]
     pub every: Duration,
-    /// Duration of the exchange.
+    /// Duration of the exchange, from the start of the download.
     #[serde(with = "duration_text")]
     pub length: Duration,
+    /// Time for which the download is alone before the messages begin, one interval later.
+    #[serde(default, with = "duration_text")]
+    pub after: Duration,
     /// `kept`: all messages over one connection that is open already; `new`: each over a connection
     /// of its own, whose handshake counts.
     #[serde(default)]
@@ -151,6 +154,19 @@ pub struct Messages {
     /// Whether a download runs beside the messages, over a connection of its own.
     #[serde(default = "yes")]
     pub bulk: bool,
+}
+
+impl Messages {
+    /// When the first message is due, after the start: the download has begun.
+    pub(crate) fn first_due(&self) -> Duration {
+        self.after + self.every
+    }
+
+    /// When messages are due, after the start.
+    pub(crate) fn due(&self) -> impl Iterator<Item = Duration> {
+        let due = (0..).map(|number| self.first_due() + self.every * number);
+        due.take_while(|due| *due < self.length)
+    }
 }
 
 fn yes() -> bool {
@@ -251,8 +267,8 @@ impl Application<'_> {
                 "messages: length: more than nothing, at most an hour",
             ))
             .or(wrong(
-                m.every < LEAST_PAUSE || m.every * 2 > m.length,
-                "messages: every: from 1 ms to half of the length",
+                m.every < LEAST_PAUSE || m.every * 2 > m.length.saturating_sub(m.after),
+                "messages: every: from 1 ms to half of the length behind `after`",
             )),
             Self::Timed(length) => wrong(
                 length.is_zero() || *length > MAX_LENGTH,
@@ -316,7 +332,10 @@ impl Application<'_> {
             Self::Files(files) => files.iter().map(|file| file.0).sum(),
             Self::Chunks(c) => c.bytes.0 * u64::from(c.count),
             Self::Messages(m) if m.bulk => 0,
-            Self::Messages(m) => m.bytes.0 * (m.length.as_nanos() / m.every.as_nanos()) as u64,
+            Self::Messages(m) => {
+                let time = m.length.saturating_sub(m.after).as_nanos();
+                m.bytes.0 * (time / m.every.as_nanos()) as u64
+            }
             Self::Timed(_) => 0,
         }
     }

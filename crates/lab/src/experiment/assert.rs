@@ -51,6 +51,10 @@ pub struct Assert {
     /// With `versus` or `versus_workload`: upper bound of the median of how much more of `quantity`
     /// there is within each repetition, in its unit.
     pub more_at_most: Option<f64>,
+    /// Whether `at_most` and `at_least` bound `quantity` in every repetition instead of at the
+    /// median.
+    #[serde(default)]
+    pub in_every_run: bool,
     /// Whether `quantity` is bounded on average over workloads (geometric mean of medians) instead
     /// of in each of them. Workloads without a fit transfer are left out where they are fewer than
     /// half.

@@ -547,8 +547,8 @@ fn applications_are_checked() {
             "least_gap must not exceed",
         ),
         (
-            "messages = { bytes = 1, every = \"1s\", length = \"1s\" }".into(),
-            "half of the length",
+            "messages = { bytes = 1, every = \"1s\", length = \"9s\", after = \"8s\" }".into(),
+            "half of the length behind `after`",
         ),
         (
             "messages = { bytes = \"2 MiB\", every = \"1s\", length = \"9s\" }".into(),

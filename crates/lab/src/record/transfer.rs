@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::message_times::MessageTimes;
 use crate::experiment::{Client, Connection, Direction, Interception, Role};
 use crate::machine_use::{Use, Waited};
 use crate::quantity::Quantity;
@@ -68,6 +69,9 @@ pub struct Transfer {
     /// Quantities of an application, as its user experiences them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub noticed: BTreeMap<Quantity, f64>,
+    /// Times of messages, for figures over all repetitions.
+    #[serde(default, skip_serializing_if = "MessageTimes::is_empty")]
+    pub messages: MessageTimes,
     /// Processor time of each host's daemons during the transfer, in seconds.
     pub cpu_s: BTreeMap<String, f64>,
     /// The same in percent of one processor, of the busiest host of each role; zero without

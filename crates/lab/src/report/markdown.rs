@@ -6,6 +6,7 @@ use super::page::{overview, provenance};
 use super::sheet::Sheet;
 use super::study::Study;
 use crate::grid::cell;
+use crate::pooled::pooled;
 use crate::table;
 use crate::waiting::waiting;
 
@@ -31,6 +32,7 @@ pub fn to_markdown_with(studies: &[Study], sheets: &[Sheet]) -> String {
             table::judgements(&r.asserts),
             table::summaries(&r.summary),
             table::noticed(&r.summary),
+            pooled(&r.transfers),
             table::machine(&r.transfers),
             waiting(&r.transfers),
         ] {

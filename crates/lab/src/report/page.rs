@@ -11,6 +11,7 @@ use super::setting;
 use super::sheet::Sheet;
 use super::study::Study;
 use crate::grid::Grid;
+use crate::pooled::{POOLED, POOLED_NOTE, pooled};
 use crate::record::{RunReport, Transfer, Verdict};
 use crate::table;
 use crate::waiting::{WAITING, WAITING_NOTE, waiting};
@@ -142,6 +143,7 @@ fn section(out: &mut String, index: usize, study: &Study) {
     titled("Own asserts", "", &table::judgements(&r.asserts));
     titled("Results", "", &table::summaries(&r.summary));
     titled("As users perceive it", "", &table::noticed(&r.summary));
+    titled(POOLED, POOLED_NOTE, &pooled(&r.transfers));
     let machine = table::machine(&r.transfers);
     titled(table::MACHINE, table::MACHINE_NOTE, &machine);
     titled(WAITING, WAITING_NOTE, &waiting(&r.transfers));

@@ -400,6 +400,7 @@ impl<'a> Lab<'a> {
         let passed = self.player.passed()?;
         let links = self.player.links();
         let metered = metered_mb(e, links, &passed).map(|mb| (Quantity::MeteredMb, mb));
+        let messages = outcome.messages;
         let noticed = outcome.noticed.into_iter().chain(metered).collect();
         let energy = self
             .accountants
@@ -442,6 +443,7 @@ impl<'a> Lab<'a> {
             classes: shares.classes,
             progress: outcome.series,
             noticed,
+            messages,
             cpu_s,
             cpu_percent,
             machine,

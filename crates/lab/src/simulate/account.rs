@@ -22,7 +22,7 @@ use crate::link_progress;
 use crate::metered::metered_mb;
 use crate::player::Passed;
 use crate::quantity::Quantity;
-use crate::record::{SubflowShare, Transfer};
+use crate::record::{MessageTimes, SubflowShare, Transfer};
 use crate::watch::Watch;
 
 /// Maximum number of repetitions whose link curves are kept; they are most of a record.
@@ -120,8 +120,8 @@ fn transfer(
     let start = start.unwrap_or(Timestamp::ZERO);
     let repeats = outcomes.iter().any(|x| !x.rounds.is_empty());
     let start = match workload.application() {
-        // The first message is due after one interval; a stream for all is open before.
-        Some(Application::Messages(m)) if !m.bulk && !repeats => start.before(m.every),
+        // The first message is due later; a stream for all is open before.
+        Some(Application::Messages(m)) if !m.bulk && !repeats => start.before(m.first_due()),
         _ => start,
     };
     let end = outcomes.iter().map(|x| ended(x)).max().unwrap_or(start);
@@ -150,6 +150,7 @@ fn transfer(
         .collect::<Result<_>>()?;
     let mut noticed = noticed(workload, visit, outcomes);
     noticed.extend(users::quantities(scheme.dual, outcomes, beside));
+    let messages = message_times(workload, start, outcomes);
     let metered = metered_mb(e, &world.links, &passed);
     noticed.extend(metered.map(|mb| (Quantity::MeteredMb, mb)));
     let subflows = shares(start, outcomes);
@@ -175,6 +176,7 @@ fn transfer(
             Client::Curl => Vec::new(),
         },
         noticed,
+        messages,
         energy,
         links,
         fit: unfit_because.is_none(),
@@ -234,6 +236,7 @@ fn blank(e: &Experiment, scheme: &Scheme, workload: &Workload, place: Place) -> 
         classes: BTreeSet::new(),
         progress: Vec::new(),
         noticed: BTreeMap::new(),
+        messages: MessageTimes::default(),
         cpu_s: BTreeMap::new(),
         cpu_percent: BTreeMap::new(),
         machine: None,
@@ -327,6 +330,34 @@ fn delays_s(stream: &Stream, outcome: &ExchangeOutcome) -> Vec<f64> {
         delays.push(arrived.saturating_sub(stamped).as_secs_f64());
     }
     delays
+}
+
+/// Times of all messages, over one stream or one by one.
+fn message_times(
+    workload: &Workload,
+    start: Timestamp,
+    outcomes: &[&ExchangeOutcome],
+) -> MessageTimes {
+    let Some(Application::Messages(messages)) = workload.application() else {
+        return MessageTimes::default();
+    };
+    // The download beside them is the last exchange.
+    let ran = match outcomes.split_last() {
+        Some((_, ran)) if messages.bulk => ran,
+        _ => outcomes,
+    };
+    let sent = ran.iter().flat_map(|x| match &x.rounds[..] {
+        [] => x
+            .took
+            .map(|took| (x.started.since(start), took))
+            .into_iter()
+            .collect(),
+        rounds => rounds
+            .iter()
+            .map(|round| (round.due, round.took))
+            .collect::<Vec<_>>(),
+    });
+    MessageTimes::of(messages.due(), sent)
 }
 
 fn noticed(

@@ -585,6 +585,7 @@ fn visit(workload: &Workload, start: When, bulk: usize) -> Option<Visit> {
 fn over_one_stream(messages: &Messages, message: Exchange) -> Exchange {
     Exchange {
         rounds: Some(Rounds {
+            first: messages.first_due(),
             every: messages.every,
             length: messages.length,
             late: Late::LeftOut,
@@ -596,8 +597,6 @@ fn over_one_stream(messages: &Messages, message: Exchange) -> Exchange {
 /// One exchange for each message, on a stream of its own or by plain TCP; `first` is the index of
 /// the first one.
 fn one_by_one(messages: &Messages, message: &Exchange, first: usize) -> Vec<Exchange> {
-    let due = (1..).map(|number| messages.every * number);
-    let due = due.take_while(|due| *due < messages.length);
     let kept = messages.connection == Connection::Kept;
     let exchange = |(before, due)| Exchange {
         start: message.start.later(due),
@@ -605,7 +604,7 @@ fn one_by_one(messages: &Messages, message: &Exchange, first: usize) -> Vec<Exch
         never_beside: first..first + before,
         ..message.clone()
     };
-    due.enumerate().map(exchange).collect()
+    messages.due().enumerate().map(exchange).collect()
 }
 
 /// A download that stops after a time.

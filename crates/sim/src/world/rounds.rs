@@ -9,7 +9,9 @@ use mpbond_units::Timestamp;
 /// Requests and answers over one connection, each of the sizes of the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rounds {
-    /// Interval of the requests. The first is due after one interval.
+    /// When the first request is due, after the start.
+    pub first: Duration,
+    /// Interval of the requests.
     pub every: Duration,
     /// No request is due from this time after the start on.
     pub length: Duration,
@@ -63,7 +65,7 @@ impl Asking {
             rounds,
             started,
             answer_bytes: answer_bytes.max(1),
-            next: rounds.every,
+            next: rounds.first,
             awaited: VecDeque::new(),
             asked: 0,
             answered: Vec::new(),
@@ -100,12 +102,12 @@ impl Asking {
         }
     }
 
-    /// The first multiple of the interval that is not past.
+    /// The first time at which a request would be due that is not past.
     fn not_past(&self, now: Timestamp) -> Duration {
-        let every = self.rounds.every;
-        let steps = now.since(self.started).as_nanos();
-        let steps = steps.div_ceil(every.as_nanos().max(1));
-        every * u32::try_from(steps).unwrap_or(u32::MAX)
+        let Rounds { first, every, .. } = self.rounds;
+        let past = now.since(self.started).saturating_sub(first).as_nanos();
+        let steps = past.div_ceil(every.as_nanos().max(1));
+        first + every * u32::try_from(steps).unwrap_or(u32::MAX)
     }
 
     /// Whether all requests are sent and answered.
@@ -130,6 +132,7 @@ mod tests {
 
     fn asking(late: Late) -> Asking {
         let rounds = Rounds {
+            first: MS(200),
             every: MS(200),
             length: MS(1_000),
             late,
@@ -157,6 +160,25 @@ mod tests {
             took: MS(took),
         };
         assert_eq!(client.answered(), [round(200, 600), round(800, 50)]);
+    }
+
+    #[test]
+    fn messages_begin_when_the_first_is_due_and_are_left_out_in_steps_from_then() {
+        let rounds = Rounds {
+            first: MS(350),
+            every: MS(200),
+            length: MS(1_000),
+            late: Late::LeftOut,
+        };
+        let mut client = Asking::new(at(5_000), rounds, 100);
+        assert_eq!(client.due(), Some(at(5_350)));
+        client.ask(at(5_350));
+        // That of 550 ms is left out.
+        client.read(at(5_600), 100);
+        assert_eq!(client.due(), Some(at(5_750)));
+        client.ask(at(5_750));
+        client.read(at(5_760), 200);
+        assert_eq!(client.due(), Some(at(5_950)));
     }
 
     #[test]

@@ -36,6 +36,10 @@ pub(super) fn asserts(e: &Experiment, place: &Place) -> Result<()> {
             Some("`versus` needs `quantity` with `at_most` or `at_least`")
         } else if assert.more_at_most.is_some() && (compared == 0 || assert.on_average) {
             Some("`more_at_most` needs `versus` or `versus_workload`, and is of each workload")
+        } else if assert.in_every_run
+            && (assert.on_average || assert.more_at_most.is_some() || !bounded)
+        {
+            Some("`in_every_run` goes with `at_most` or `at_least` alone")
         } else if bounded != assert.quantity.is_some() {
             Some("`quantity` needs `at_most` or `at_least`")
         } else if assert

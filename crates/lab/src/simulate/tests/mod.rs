@@ -446,6 +446,33 @@ fn messages_behind_a_full_queue_are_fewer() {
         let bulk_bytes = d.noticed[&Quantity::BulkMbps] * 6e6 / 8.0;
         let messages = (d.bytes as f64 - bulk_bytes) / 2048.0;
         assert!((4.0..20.0).contains(&messages), "{messages}");
+        let times = &d.messages;
+        assert_eq!(times.answered.len() as f64, messages.round());
+        assert_eq!(times.answered.len() + times.left_out.len(), 29);
+    }
+}
+
+#[test]
+fn messages_that_begin_later_find_a_download_that_was_alone() {
+    let later =
+        "messages = { bytes = \"2 KiB\", every = \"200ms\", length = \"6s\", after = \"4s\" }";
+    let links = links([2, 10, 5], ["queue = \"1s\"", "", ""]);
+    for connection in ["kept", "new"] {
+        let later = later.replace("after", &format!("connection = \"{connection}\", after"));
+        let text = links.clone() + SINGLE + &mpbond("mpbond", "") + &workload("w", "down", &later);
+        let all = run(&experiment(&text), 0, 1);
+        for scheme in ["single", "mpbond"] {
+            let d = of(&all, scheme, "w")[0];
+            // Due from 4.2 to 5.8 s.
+            let due = d.messages.answered.len() + d.messages.left_out.len();
+            assert_eq!(due, 9, "{scheme}, {connection}: {:?}", d.messages);
+            let bulk_bytes = d.noticed[&Quantity::BulkMbps] * 6e6 / 8.0;
+            let messages = (d.bytes as f64 - bulk_bytes) / 2048.0;
+            assert_eq!(messages.round(), d.messages.answered.len() as f64);
+        }
+        // The queue has filled: a message alone takes 0.06 s.
+        let first = of(&all, "single", "w")[0].messages.answered[0];
+        assert!(first > 0.2, "{connection}: {first}");
     }
 }
 
