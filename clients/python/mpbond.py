@@ -164,7 +164,7 @@ class Client:
         return self._text("PUT", "/v1/policy", text.encode(), headers)[1]["ETag"]
 
     def policy_mode(self):
-        """The mode of the policy: "fastest", "balanced" or "saver"."""
+        """The mode of the policy: "auto", "fastest", "balanced" or "saver"."""
         return self._json("GET", "/v1/mode")["mode"]
 
     def set_policy_mode(self, mode):

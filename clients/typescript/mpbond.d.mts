@@ -155,7 +155,7 @@ export interface Sample {
   links: LinkSample[];
 }
 
-export type PolicyMode = "fastest" | "balanced" | "saver";
+export type PolicyMode = "auto" | "fastest" | "balanced" | "saver";
 
 /** A primary, by the socket of its API. */
 export class Client {

@@ -184,7 +184,7 @@ export class Client {
     return after;
   }
 
-  /** The mode of the policy: "fastest", "balanced" or "saver". */
+  /** The mode of the policy: "auto", "fastest", "balanced" or "saver". */
   async policyMode() {
     return (await this.#json("GET", "/v1/mode")).mode;
   }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpbond_policy::Fact;
+use mpbond_policy::{Fact, Supply};
 use tokio::time::Instant;
 
 /// Folder of the class.
@@ -143,7 +143,15 @@ impl Reading {
         self.percent
     }
 
-    /// The same as a fact.
+    /// The same for the price of energy.
+    pub(crate) const fn supply(self) -> Supply {
+        Supply {
+            percent: self.percent,
+            is_charging: self.is_charging,
+        }
+    }
+
+    /// The level as a fact.
     pub(crate) fn level(self) -> Fact<u8> {
         fact(self.percent)
     }

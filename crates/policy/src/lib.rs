@@ -54,7 +54,7 @@ pub use explain::{Change, Explanation, FactLine, LinkLine, Measured, RuleLine, c
 pub use fact::{Certainty, Fact};
 pub use flow::{Claim, Device, Flow, LinkState};
 pub use links::{Admission, LinkUse, Phase, Rank, Refusal, Unusable};
-pub use mode::Mode;
+pub use mode::{Mode, Supply};
 pub use policy::{LinkPolicy, Policy};
 pub use reader::{MAX_FILE_BYTES, MAX_LINKS, MAX_RULES, Zones};
 pub use treatment::{Class, Multipath, Paths, Permission};

@@ -230,7 +230,7 @@ impl Policy {
         let of = |link: &LinkUse| {
             let (tier, turn) = match self.mode {
                 Mode::Fastest => (0, 0),
-                Mode::Balanced => (0, step(link.cost)),
+                Mode::Auto | Mode::Balanced => (0, step(link.cost)),
                 Mode::Saver => (step(link.cost), 0),
             };
             let behind = if link.standby { costs.len() } else { 0 };

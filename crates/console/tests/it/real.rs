@@ -265,7 +265,7 @@ fn a_person_switches_links_and_pairs_a_device_on_the_page() {
     until(&socket, has(1, "backup"));
 
     // The mode of the policy.
-    page.until("document.getElementById('mode').value === 'balanced'");
+    page.until("document.getElementById('mode').value === 'auto'");
     let saver = "(() => { const mode = document.getElementById('mode'); mode.value = 'saver';
         mode.dispatchEvent(new Event('change')); return 1 })()";
     page.eval(saver);

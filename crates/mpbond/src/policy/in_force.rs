@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use mpbond_policy::{
     Admission, Cap, Carriage, Class, Decision, Device, Flow, LinkState, Mode, Multipath, Origin,
-    Paths, Permission, Phase, Policy, Unusable, Verdict,
+    Paths, Permission, Phase, Policy, Supply, Unusable, Verdict,
 };
-use mpbond_price::{EnergyMode, Radio};
+use mpbond_price::Radio;
 
 use super::facts::claim;
 use crate::status::RuleStatus;
@@ -108,15 +108,21 @@ impl InForce {
         self.policy.radio(link)
     }
 
-    /// Joules that a second is worth, if the policy names radios.
-    pub fn joules_per_second(&self) -> Option<f64> {
-        let mode = match self.policy.mode {
-            Mode::Fastest => EnergyMode::Fastest,
-            Mode::Balanced => EnergyMode::Balanced,
-            Mode::Saver => EnergyMode::Saver,
-        };
-        let has_radios = self.policy.has_radios();
-        has_radios.then(|| mode.joules_per_second())
+    /// Whether the policy names radios, so that energy has a price.
+    pub fn has_radios(&self) -> bool {
+        self.policy.has_radios()
+    }
+
+    /// Whether the price of energy depends on batteries.
+    pub fn price_follows_batteries(&self) -> bool {
+        self.has_radios() && self.policy.mode == Mode::Auto
+    }
+
+    /// Joules of a helper's radio, or of own ones, that a second is worth, if the policy names
+    /// radios.
+    pub fn joules_per_second(&self, own: Supply, helper: Supply) -> Option<f64> {
+        let mode = self.policy.mode.energy(own, helper);
+        self.has_radios().then(|| mode.joules_per_second())
     }
 
     /// Decides about a flow.

@@ -7,14 +7,10 @@ use mpbond_price::{PricedHelper, PricedLink, Radio, RadioCost, radio};
 use mpbond_session::LeastBurst;
 use mpbond_units::{BitRate, Timestamp};
 
-use super::rate::Rate;
+use super::rate::{LEAST_TO_KNOW, Rate};
 
 /// Radio of both ends of a pipe: which one it is, nobody says.
 const OF_PIPES: &str = "wifi-s4";
-
-/// Age from which a rate is that of another time: a helper that rests is not measured, and is used
-/// once to find out what it can do now.
-const FORGET_AFTER: Duration = Duration::from_secs(3600);
 
 /// A link of which the radio is not named: its joules are not counted.
 const UNKNOWN: RadioCost = RadioCost {
@@ -25,6 +21,10 @@ const UNKNOWN: RadioCost = RadioCost {
     tail: Duration::ZERO,
     tail_joules: 0.0,
 };
+
+/// Size of bursts for which a helper is woken whose rate is not known, or has become old: it is
+/// used to find out what it can do now. Shorter ones would wake it and measure nothing.
+const UNMEASURED: u64 = LEAST_TO_KNOW;
 
 /// Sizes of bursts of a helper without a price: it is used for all.
 pub(crate) const UNPRICED: LeastBurst = LeastBurst {
@@ -79,10 +79,9 @@ struct Known {
 
 impl Known {
     fn rate(&self, now: Timestamp, direction: Direction) -> Option<BitRate> {
-        self.last.filter(|last| now.since(*last) < FORGET_AFTER)?;
         match direction {
-            Direction::Down => self.down.known(),
-            Direction::Up => self.up.known(),
+            Direction::Down => self.down.known(now),
+            Direction::Up => self.up.known(now),
         }
     }
 
@@ -124,8 +123,8 @@ impl Meter {
             return 0.0;
         }
         let known = self.0.entry(link.to_owned()).or_default();
-        known.down.sample(moved.down, time);
-        known.up.sample(moved.up, time);
+        known.down.sample((now, time), moved.down);
+        known.up.sample((now, time), moved.up);
         let joules = radio.map_or(0.0, |radio| known.spend(now, time, moved, radio));
         known.last = Some(now);
         joules
@@ -133,10 +132,16 @@ impl Meter {
 
     /// Enters a helper's report of its own link: its rate down, where that was measured, and the
     /// bytes that the helper can hold for the pipe.
-    pub(crate) fn reported(&mut self, link: &str, rate: Option<BitRate>, store: Option<u64>) {
+    pub(crate) fn reported(
+        &mut self,
+        now: Timestamp,
+        link: &str,
+        rate: Option<BitRate>,
+        store: Option<u64>,
+    ) {
         let known = self.0.entry(link.to_owned()).or_default();
         if let Some(rate) = rate {
-            known.far_down.enter(rate.bps() as f64);
+            known.far_down.enter(now, rate.bps() as f64);
         }
         if let Some(store) = store {
             known.store_bytes = store;
@@ -158,8 +163,8 @@ impl Meter {
     /// second. Own links are those that are used together.
     ///
     /// Where the rates of one direction are not known, the size of the other one holds: nobody
-    /// sends without receiving. While none is known, a helper is used for all bursts, which
-    /// measures it.
+    /// sends without receiving. While none is known, a helper is used for all bursts by which it
+    /// can be measured.
     pub(crate) fn least_bursts(
         &self,
         now: Timestamp,
@@ -169,14 +174,26 @@ impl Meter {
     ) -> [LeastBurst; 2] {
         let of = |direction| self.least_burst((now, direction), joules_per_second, own, helper);
         let (up, down) = (of(Direction::Up), of(Direction::Down));
-        [up.or(down), down.or(up)].map(|least| least.unwrap_or(UNPRICED))
+        let unmeasured = || match joules_per_second.is_finite() {
+            true => LeastBurst {
+                bytes: UNMEASURED,
+                background_bytes: UNMEASURED,
+                tail: helper.1.down.tail.min(LeastBurst::MAX_TAIL),
+            },
+            false => UNPRICED,
+        };
+        [up.or(down), down.or(up)].map(|least| least.unwrap_or_else(unmeasured))
     }
 
     /// Rate of a helper's own link, if the helper reports it, and what the helper stores. Uplinks
     /// come through the pipe first: how much faster the helper's link is makes no difference.
-    fn far(&self, helper: &str, direction: Direction) -> (Option<BitRate>, u64) {
+    fn far(
+        &self,
+        (now, direction): (Timestamp, Direction),
+        helper: &str,
+    ) -> (Option<BitRate>, u64) {
         match (self.0.get(helper), direction) {
-            (Some(known), Direction::Down) => (known.far_down.known(), known.store_bytes),
+            (Some(known), Direction::Down) => (known.far_down.known(now), known.store_bytes),
             _ => (None, 0),
         }
     }
@@ -207,7 +224,7 @@ impl Meter {
             }
         }
         let path = rate(helper).filter(|_| bps > 0)?;
-        let (far, store_bytes) = self.far(helper, direction);
+        let (far, store_bytes) = self.far((now, direction), helper);
         let far = far.unwrap_or(path).max(path);
         let pipe = radio(OF_PIPES)?;
         let pipe = match direction {
@@ -248,9 +265,12 @@ pub(crate) fn differ(a: &LeastBurst, b: &LeastBurst) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rate::FORGET_AFTER;
     use super::*;
 
     const TIME: Duration = Duration::from_millis(200);
+
+    const NOW: Timestamp = Timestamp::from_millis(2_000);
 
     /// Rates of the own link and over the helper, in Mbit/s down; both have this radio.
     fn meter(name: &str, own: f64, helper: f64) -> Meter {
@@ -281,10 +301,17 @@ mod tests {
     }
 
     #[test]
-    fn sizes_follow_from_measured_rates_and_are_zero_before() {
+    fn sizes_follow_from_measured_rates_and_are_small_before() {
         let name = "lte-2020-tmobile";
-        assert_eq!(sizes(&Meter::default(), name, 2.35), [UNPRICED; 2]);
-        let meter = meter(name, 2.0, 18.0);
+        let unmeasured = LeastBurst {
+            bytes: UNMEASURED,
+            background_bytes: UNMEASURED,
+            tail: Duration::from_secs(5),
+        };
+        assert_eq!(sizes(&Meter::default(), name, 2.35), [unmeasured; 2]);
+        let fastest = sizes(&Meter::default(), name, f64::INFINITY);
+        assert_eq!(fastest, [UNPRICED; 2]);
+        let mut meter = meter(name, 2.0, 18.0);
         let [up, down] = sizes(&meter, name, 2.35);
         // docs/energy.md has 0.13 MB at 2/18/20.
         assert!((100_000..160_000).contains(&down.bytes), "{down:?}");
@@ -297,7 +324,35 @@ mod tests {
         assert_eq!(fastest.bytes, 0);
         // An hour later it is measured again.
         let later = Timestamp::from_millis(1_000) + FORGET_AFTER;
-        assert_eq!(sizes_at(later, &meter, name, 2.35), [UNPRICED; 2]);
+        assert_eq!(sizes_at(later, &meter, name, 2.35), [unmeasured; 2]);
+        // A message over the helper does not bring the old rates back.
+        let message = Moved { down: 2_000, up: 1 };
+        meter.moved((later, TIME), "phone", message, radio(name));
+        assert_eq!(sizes_at(later, &meter, name, 2.35), [unmeasured; 2]);
+        let more = Moved {
+            down: 50_000,
+            up: 1,
+        };
+        for link in ["own", "phone"] {
+            meter.moved((later, TIME), link, more, radio(name));
+        }
+        assert_eq!(sizes_at(later, &meter, name, 2.35), [unmeasured; 2]);
+    }
+
+    /// What the helper reported an hour ago may be of another network.
+    #[test]
+    fn the_rate_of_a_helpers_own_link_is_forgotten_like_the_others() {
+        let name = "lte-2020-tmobile";
+        let mut meter = meter(name, 8.0, 5.0);
+        let [_, without] = sizes(&meter, name, 2.35);
+        let rate = Some(BitRate::from_mbps(10.0));
+        (0..25).for_each(|_| meter.reported(Timestamp::ZERO, "phone", rate, Some(4 << 20)));
+        let [_, reported] = sizes(&meter, name, 2.35);
+        assert!(reported.bytes < without.bytes, "{reported:?}");
+        let later = Timestamp::ZERO + FORGET_AFTER;
+        let still = Timestamp::ZERO + (FORGET_AFTER - TIME);
+        assert_eq!(sizes_at(still, &meter, name, 2.35)[1], reported);
+        assert_eq!(sizes_at(later, &meter, name, 2.35)[1], without);
     }
 
     /// docs/energy.md has 2.54 MB at 8/10/5. By the rate of the pipe alone it would be 4.67 MB.
@@ -312,7 +367,7 @@ mod tests {
         );
         let report = |meter: &mut Meter, mbps: f64| {
             let rate = Some(BitRate::from_mbps(mbps));
-            (0..5).for_each(|_| meter.reported("phone", rate, Some(4 << 20)));
+            (0..5).for_each(|_| meter.reported(NOW, "phone", rate, Some(4 << 20)));
         };
         report(&mut meter, 10.0);
         let [up, down] = sizes(&meter, name, 2.35);
@@ -325,7 +380,12 @@ mod tests {
         let [_, zero] = sizes(&meter, name, 2.35);
         assert_eq!(zero, without);
         for _ in 0..6 {
-            meter.reported("phone", Some(BitRate::from_bps(u64::MAX)), Some(u64::MAX));
+            meter.reported(
+                NOW,
+                "phone",
+                Some(BitRate::from_bps(u64::MAX)),
+                Some(u64::MAX),
+            );
         }
         let [_, endless] = sizes(&meter, name, 2.35);
         assert!((1..down.bytes).contains(&endless.bytes), "{endless:?}");

@@ -1,6 +1,6 @@
 //! Background that waits for a radio which is awake for something else (ADR 0039).
 
-use mpbond_policy::Phase;
+use mpbond_policy::{Phase, Supply};
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
@@ -15,6 +15,7 @@ impl Primary {
         if Instant::now() >= until {
             return false;
         }
+        self.look_at_supply().await;
         let mut changed = self.changed.subscribe();
         let moved = self.prices.moved.notified();
         if !self.radios_sleep(ruling) {
@@ -35,9 +36,7 @@ impl Primary {
     /// links; only where none may be used, helpers' radios matter.
     fn radios_sleep(&self, ruling: &Ruling) -> bool {
         let policy = self.policy.borrow().clone();
-        let price = policy
-            .as_ref()
-            .and_then(|policy| policy.joules_per_second());
+        let price = self.joules_per_second(Supply::default());
         if !price.is_some_and(f64::is_finite) {
             return false;
         }

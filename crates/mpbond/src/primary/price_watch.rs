@@ -1,17 +1,18 @@
 //! Prices of helpers: looks at the links while bytes move, and tells the session for which bursts a
 //! helper is woken.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::civil::Date;
 use mpbond_manager::LinkId;
+use mpbond_policy::Supply;
 use mpbond_price::Radio;
-use mpbond_session::{IDLE_LONG, LeastBurst, SubflowId, SubflowState, SubflowStats};
-use mpbond_units::BitRate;
+use mpbond_session::{IDLE_LONG, LeastBurst, SubflowState, SubflowStats};
+use mpbond_units::{BitRate, Timestamp};
 
 use super::links::LinkConfig;
+use super::prices::Seen;
 use super::state::Primary;
 use crate::driver::Driver;
 use crate::pricing::{Moved, OwnLink, UNPRICED, differ};
@@ -25,9 +26,12 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// Looks at the links of a session until it has long been quiet.
 async fn watch(primary: Rc<Primary>, driver: Driver) {
-    let mut seen = HashMap::new();
+    let mut seen = primary.prices.resume(&driver);
     primary.look(&driver, &mut seen, Duration::ZERO);
     loop {
+        if primary.look_at_supply().await {
+            primary.apply_prices();
+        }
         let quiet = driver.inspect(|session, clock, _| session.quiet_for(clock.now()));
         if quiet >= IDLE_LONG || driver.has_ended() {
             break;
@@ -38,22 +42,49 @@ async fn watch(primary: Rc<Primary>, driver: Driver) {
         primary.look(&driver, &mut seen, primary.clock.now().since(before));
     }
     primary.save_energy(true);
-    let mut watched = primary.prices.watched.borrow_mut();
-    watched.take_if(|handle| handle.is_of(&driver));
+    primary.prices.pause(&driver, seen);
 }
 
 impl Primary {
     /// Bytes move, after a pause or under another policy.
     pub(super) fn watch_prices(self: &Rc<Self>, driver: &Driver) {
         let policy = self.policy.borrow();
-        let price = policy
-            .as_ref()
-            .and_then(|policy| policy.joules_per_second());
+        let has_price = policy.as_ref().is_some_and(|policy| policy.has_radios());
         let mut watched = self.prices.watched.borrow_mut();
         let is_watched = watched.as_ref().is_some_and(|handle| handle.is_of(driver));
-        if price.is_some() && !is_watched {
+        if !has_price {
+            self.prices.stop_counting();
+        } else if !is_watched {
             *watched = Some(driver.handle());
             crate::task::spawn_local(watch(Rc::clone(self), driver.clone()));
+        }
+    }
+
+    /// Joules that a second is worth, by the batteries of this device and of a helper.
+    pub(super) fn joules_per_second(&self, helper: Supply) -> Option<f64> {
+        let policy = self.policy.borrow();
+        let own = self.prices.supply.get();
+        policy.as_ref()?.joules_per_second(own, helper)
+    }
+
+    /// Reads the batteries of this device, if the price depends on them. Whether something else is
+    /// known of them than before.
+    pub(super) async fn look_at_supply(&self) -> bool {
+        let policy = self.policy.borrow().clone();
+        if !policy.is_some_and(|policy| policy.price_follows_batteries()) {
+            return false;
+        }
+        let supply = self.power.read().await.supply();
+        self.prices.supply.replace(supply) != supply
+    }
+
+    /// Power supply of the helper of a link: it tells the level alone.
+    fn supply_of(&self, link: &str) -> Supply {
+        let links = self.links.borrow().all();
+        let found = links.iter().find(|(_, known)| known.name() == link);
+        Supply {
+            percent: found.and_then(|(id, _)| self.limits.told(*id).battery_percent),
+            is_charging: None,
         }
     }
 
@@ -61,40 +92,29 @@ impl Primary {
         self.policy.borrow().as_ref()?.radio(link)
     }
 
-    /// Enters the bytes of this time, and applies the sizes that follow.
-    fn look(&self, driver: &Driver, seen: &mut HashMap<SubflowId, Moved>, time: Duration) {
+    /// Enters the bytes of this time, and applies the sizes that follow. What moved before the
+    /// first look after a pause has no time: its rate is not known, but its joules are.
+    fn look(&self, driver: &Driver, seen: &mut Seen, time: Duration) {
         let now = self.clock.now();
         let subflows = driver.inspect(|session, _, _| session.subflows(now));
-        let mut links: Vec<(&str, Moved)> = Vec::new();
-        for s in &subflows {
-            let total = Moved {
-                down: s.bytes_in,
-                up: s.bytes_out,
-            };
-            let before = seen.insert(s.id, total).unwrap_or_default();
-            let Moved { down, up } = total.since(before);
-            match links.iter_mut().find(|(name, _)| *name == s.name) {
-                Some((_, sum)) => (sum.down, sum.up) = (sum.down + down, sum.up + up),
-                None => links.push((&s.name, Moved { down, up })),
-            }
-        }
-        // The first look only learns where counting begins.
-        if !time.is_zero() {
-            let mut meter = self.prices.meter.borrow_mut();
-            let mut usage = self.limits.usage.borrow_mut();
-            let today = usage.today();
-            let mut has_spent = false;
-            for (name, moved) in links {
-                let joules = meter.moved((now, time), name, moved, self.radio(name));
-                usage.spend(name, today, joules);
-                has_spent |= joules > 0.0;
-            }
-            if has_spent {
-                self.prices.moved.notify_waiters();
-            }
-        }
+        self.count((now, time), seen.since(&subflows));
         self.save_energy(false);
         self.price(driver, &subflows);
+    }
+
+    fn count(&self, at: (Timestamp, Duration), links: Vec<(&str, Moved)>) {
+        let mut meter = self.prices.meter.borrow_mut();
+        let mut usage = self.limits.usage.borrow_mut();
+        let today = usage.today();
+        let mut has_spent = false;
+        for (name, moved) in links {
+            let joules = meter.moved(at, name, moved, self.radio(name));
+            usage.spend(name, today, joules);
+            has_spent |= joules > 0.0;
+        }
+        if has_spent {
+            self.prices.moved.notify_waiters();
+        }
     }
 
     /// Keeps the joules over a restart. A process that has taken over keeps them itself.
@@ -118,7 +138,7 @@ impl Primary {
         let name = self.link_name(link);
         if self.radio(&name).is_some() {
             let mut meter = self.prices.meter.borrow_mut();
-            meter.reported(&name, rate, store);
+            meter.reported(self.clock.now(), &name, rate, store);
         }
     }
 
@@ -133,8 +153,6 @@ impl Primary {
     fn price(&self, driver: &Driver, subflows: &[SubflowStats]) {
         let mut in_force = self.prices.in_force.borrow_mut();
         in_force.retain(|id, _| subflows.iter().any(|s| s.id == *id));
-        let policy = self.policy.borrow();
-        let price = policy.as_ref().and_then(|p| p.joules_per_second());
         let names: Vec<String> = self.own_links();
         let own: Vec<OwnLink<'_>> = names.iter().map(|n| (&**n, self.radio(n))).collect();
         let meter = self.prices.meter.borrow();
@@ -143,6 +161,7 @@ impl Primary {
             if s.helper.is_none() || s.state == SubflowState::Express {
                 continue;
             }
+            let price = self.joules_per_second(self.supply_of(&s.name));
             let wanted = match (price, self.radio(&s.name)) {
                 (Some(price), Some(radio)) => {
                     meter.least_bursts(now, price, &own, (&s.name, radio))

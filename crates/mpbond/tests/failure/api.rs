@@ -386,7 +386,7 @@ fn a_mode_is_chosen_where_it_has_an_effect_and_only_a_change_of_it_is_an_event()
     let mut events = Listener::new(&bond, "/v1/events");
     assert_eq!(
         got(&bond, "GET /v1/mode", ""),
-        json!({"mode": "balanced", "has_effect": false})
+        json!({"mode": "auto", "has_effect": false})
     );
     let saver = "{\"mode\": \"saver\"}";
     let refused = ask(&bond, "PUT /v1/mode", saver);

@@ -272,7 +272,7 @@ assert client.policy() == (right, new)
 assert client.explain(port=25)["action"] == "refuse"
 costly = '[[link]]\nname = "helper"\ncost = 3\n'
 client.put_policy(right + costly, new)
-assert client.policy_mode() == "balanced"
+assert client.policy_mode() == "auto"
 assert client.set_policy_mode("saver") == "saver"
 text, tag = client.policy()
 assert text == right + costly + '\n[policy]\nmode = "saver"\n', text
@@ -344,7 +344,7 @@ const right = wrong.replace("0", "25");
 const after = await client.putPolicy(right, tag);
 assert.deepEqual(await client.policy(), { text: right, tag: after });
 assert.equal((await client.explain({ port: 25 })).action, "refuse");
-assert.equal(await client.policyMode(), "balanced");
+assert.equal(await client.policyMode(), "auto");
 const useless = await client.setPolicyMode("saver").catch((e) => e);
 assert.equal(useless.status, 422);
 assert.deepEqual((await client.devices()).map((d) => d.role), ["proxy", "helper"]);

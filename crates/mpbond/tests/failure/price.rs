@@ -107,6 +107,33 @@ fn joules_of_a_day_are_kept_over_a_restart() {
     );
 }
 
+/// Joules that the radio of a link has spent since the start.
+fn joules(bond: &Bond, link: &str) -> f64 {
+    let energy = got(bond, &format!("GET /v1/links/{link}"), "")["energy"].clone();
+    energy["joules"].as_f64().unwrap()
+}
+
+#[test]
+fn a_message_after_a_pause_is_counted_though_it_moved_before_the_first_look() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    let _daemons = ["proxy", "primary"].map(|role| bond.start(role));
+    bond.joined(1);
+    let policy = "[[link]]\nname = \"own\"\nradio = \"lte-2012\"\n";
+    let answer = ask_with(&bond, "PUT /v1/policy", "If-Match: *\r\n", policy);
+    assert_eq!(answer.code, 200, "{answer:?}");
+    download(&bond, origin, 8_000_000);
+    until("the transfer is looked at", || joules(&bond, "own") > 12.0);
+    // The session is looked at for 5 s after its last bytes, the model's radio sleeps after 11.6 s.
+    thread::sleep(Duration::from_millis(12_500));
+    let before = joules(&bond, "own");
+    download(&bond, origin, 100);
+    // A promotion and a tail, 12.77 J.
+    until("its joules are counted", || {
+        joules(&bond, "own") > before + 12.0
+    });
+}
+
 #[test]
 fn background_waits_for_a_radio_that_is_awake_or_for_the_end_of_its_delay() {
     let (usual, late) = (origin(), origin());

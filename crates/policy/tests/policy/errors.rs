@@ -508,7 +508,7 @@ fn what_has_no_effect_is_refused_by_its_key() {
     };
     let set = |set: &str| rule("port = 1", set);
     let when = |condition: &str| rule(condition, "\"refuse\"");
-    for mode in ["fastest", "balanced", "saver"] {
+    for mode in ["auto", "fastest", "balanced", "saver"] {
         let text = format!("\n[policy]\nmode = \"{mode}\"\n");
         let error = policy(&text).check_effect().expect_err(&text).to_string();
         let want = "policy.toml:3: policy.mode: it has no effect: ";
