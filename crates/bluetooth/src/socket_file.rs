@@ -1,16 +1,21 @@
 //! The Unix sockets at which a primary finds its pipe, and pairs.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::{process, thread};
 
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::stat::{Mode, fchmod};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Users that may connect: the one of this process.
-const MODE: u32 = 0o600;
+const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
+
+/// Maximum number of connections that wait to be accepted, as std has it.
+const BACKLOG: i32 = 128;
 
 /// Longest path of a Unix socket: `sun_path` of unix(7) without its final zero octet.
 const MAX_PATH_BYTES: usize = 107;
@@ -54,14 +59,19 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let listener = UnixListener::bind(&unseen)?;
-    let ready = fs::set_permissions(&unseen, Permissions::from_mode(MODE))
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // bind(2) gives the file the mode of the socket. It is not set by the file's path: the owner
+    // of the folder can replace the file by a link to one of this user's.
+    fchmod(&socket, MODE)?;
+    socket.bind(&SockAddr::unix(&unseen)?)?;
+    let ready = socket
+        .listen(BACKLOG)
         .and_then(|()| fs::rename(&unseen, path));
     if let Err(e) = ready {
         let _ = fs::remove_file(&unseen);
         return Err(e);
     }
-    Ok(listener)
+    Ok(socket.into())
 }
 
 /// Has the sockets at these paths removed when this process is ended by SIGINT or SIGTERM. To be
@@ -85,6 +95,8 @@ pub(crate) fn remove_at_end(paths: Vec<PathBuf>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -93,7 +105,7 @@ mod tests {
         let path = folder.path().join("phone.sock");
         let first = listen(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, MODE);
+        assert_eq!(mode & 0o777, MODE.bits());
         let taken = listen(&path).unwrap_err();
         assert_eq!(taken.to_string(), "another process listens there");
         drop(first);

@@ -1,12 +1,12 @@
 //! Files of Unix sockets on which a daemon listens.
 
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use tokio::net::UnixListener;
+use nix::sys::stat::{Mode, fchmod, umask};
+use tokio::net::{UnixListener, UnixSocket};
 
 /// Longest folder of a socket in octets: `sun_path` of unix(7) has 107 and a zero octet, and the
 /// longest name before a socket has its own is a dot and the 7 digits of a process.
@@ -16,7 +16,11 @@ pub(crate) const MAX_FOLDER_BYTES: usize = 107 - "/.4194304".len();
 /// TLS tells who is trusted.
 pub(crate) const PIPE_MODE: u32 = 0o666;
 
-/// The first name of a socket is that of its process, which may have several daemons (tests).
+/// Maximum number of connections that wait to be accepted: usual for a server.
+const BACKLOG: u32 = 1024;
+
+/// The first name of a socket and the umask are those of its process, which may have several
+/// daemons (tests).
 static FIRST_NAME: Mutex<()> = Mutex::new(());
 
 /// File of a socket, which is removed when this is dropped. None while it is another process's.
@@ -60,18 +64,32 @@ pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let listener = UnixListener::bind(&unseen)?;
-    let ready = std::fs::set_permissions(&unseen, Permissions::from_mode(mode))
-        .and_then(|()| std::fs::rename(&unseen, path));
-    if let Err(e) = ready {
+    let socket = bind(&unseen, mode)?;
+    let ready = socket
+        .listen(BACKLOG)
+        .and_then(|listener| std::fs::rename(&unseen, path).map(|()| listener));
+    if ready.is_err() {
         let _ = std::fs::remove_file(&unseen);
-        return Err(e);
     }
-    Ok(listener)
+    ready
+}
+
+/// A socket with a file of this mode. The mode is not set by the file's path: the owner of the
+/// folder can replace the file by a link to one of root's.
+fn bind(path: &Path, mode: u32) -> io::Result<UnixSocket> {
+    let socket = UnixSocket::new_stream()?;
+    // bind(2) gives the file the mode of the socket without the bits of the umask.
+    fchmod(&socket, Mode::from_bits_truncate(mode))?;
+    let before = umask(Mode::empty());
+    let bound = socket.bind(path);
+    umask(before);
+    bound.map(|()| socket)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -92,6 +110,25 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{error}");
         assert_eq!(std::fs::read(&text).unwrap(), b"kept");
     }
+
+    #[tokio::test]
+    async fn the_file_has_its_mode_from_the_first_instant_and_the_umask_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let _one_at_a_time = FIRST_NAME.lock().unwrap();
+        let before = umask(Mode::from_bits_truncate(0o027));
+        let made = [0o666, 0o600].map(|mode| {
+            let path = folder.path().join(mode.to_string());
+            let socket = bind(&path, mode).unwrap();
+            (mode, path, socket)
+        });
+        let kept = umask(before);
+        assert_eq!(kept, Mode::from_bits_truncate(0o027));
+        for (mode, path, _socket) in made {
+            let file = std::fs::symlink_metadata(path).unwrap();
+            assert_eq!(file.permissions().mode() & 0o777, mode);
+        }
+    }
+
     #[tokio::test]
     async fn any_path_that_a_client_can_name_will_do() {
         let folder = tempfile::tempdir().unwrap();
