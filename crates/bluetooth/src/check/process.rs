@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use clap::{Parser, Subcommand};
+use mpbond_command::LogArgs;
 
 use crate::connect::ConnectArgs;
 use crate::listen::ListenArgs;
@@ -20,6 +21,9 @@ const MAX_BYTES: u64 = 64 << 10;
 struct CommandLine {
     #[command(subcommand)]
     carrier: Carrier,
+    /// Global options: they may be behind the subcommand.
+    #[command(flatten)]
+    _logs: LogArgs,
 }
 
 /// Arguments of a process that carries a pipe.
@@ -95,7 +99,7 @@ mod tests {
         );
         put(
             "41",
-            "mpbond bluetooth listen --socket /run/pipe.sock --channels 3-4",
+            "mpbond bluetooth listen --socket /run/pipe.sock --channels 3-4 --log-json --log info",
         );
         let Some(Carrier::Connect(args)) = of("/run/phone.sock") else {
             panic!("not found");
