@@ -70,8 +70,12 @@ pub(super) fn adapter(adapters: &[Adapter], radio: &RadioArgs) -> Finding {
         return Finding::new(Verdict::Ok, format!("{} ({}) is on", on.name, on.address));
     }
     match (&radio.adapter, usable.next()) {
-        (Some(name), None) => Finding::new(Verdict::Fail, format!("there is no adapter {name}"))
-            .with_advice("`mpbond bluetooth check` shows those that there are"),
+        (Some(name), None) => {
+            // It is from another process's command line.
+            let detail = format!("there is no adapter {}", name.escape_debug());
+            Finding::new(Verdict::Fail, detail)
+                .with_advice("`mpbond bluetooth check` shows those that there are")
+        }
         (Some(name), Some(_)) => Finding::new(Verdict::Fail, format!("{name} is switched off"))
             .with_advice("try `bluetoothctl power on`, and `rfkill list`"),
         (None, _) => Finding::failed(&no_adapter(adapters)),
@@ -201,6 +205,8 @@ mod tests {
         assert_eq!(off.detail, "hci0 is switched off");
         let absent = of([true, true], &["--adapter", "hci7"]);
         assert_eq!(absent.detail, "there is no adapter hci7");
+        let raw = of([true, true], &["--adapter", "\x1b[2J"]);
+        assert_eq!(raw.detail, "there is no adapter \\u{1b}[2J");
         let none = of([false, false], &[]);
         assert_eq!(none.verdict, Verdict::Fail);
         assert!(none.advice.unwrap().contains("power on"));

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use clap::{Parser, Subcommand};
@@ -14,6 +15,9 @@ use crate::listen::ListenArgs;
 
 /// Octets of a command line that are read: those of a carrier have some hundred.
 const MAX_BYTES: u64 = 64 << 10;
+
+/// Number of the user root.
+const ROOT: u32 = 0;
 
 /// A command line behind `bluetooth`.
 #[derive(Debug, Parser)]
@@ -42,24 +46,48 @@ impl Carrier {
     }
 }
 
-/// The carrier of the pipe with this socket, among the processes in a folder such as `/proc`.
+/// The carrier of the pipe with this socket, among the processes in a folder such as `/proc`: one
+/// of root or of the socket's owner, since any user can have a process with such a command line.
 ///
 /// # Errors
 /// When the folder cannot be read.
 pub(super) fn carrier_of(socket: &Path, processes: &Path) -> io::Result<Option<Carrier>> {
+    let users = [Some(ROOT), owner(socket)];
+    carrier_of_users(socket, processes, &users)
+}
+
+fn carrier_of_users(
+    socket: &Path,
+    processes: &Path,
+    users: &[Option<u32>],
+) -> io::Result<Option<Carrier>> {
     for entry in fs::read_dir(processes)? {
         // A process may end meanwhile; other files in the folder have no command line.
-        let Ok(file) = entry.and_then(|entry| File::open(entry.path().join("cmdline"))) else {
+        let Ok(process) = entry.map(|entry| entry.path()) else {
             continue;
         };
-        let mut octets = Vec::new();
-        if file.take(MAX_BYTES).read_to_end(&mut octets).is_ok()
-            && let Some(carrier) = parse(&octets).filter(|carrier| carrier.socket() == socket)
+        if fs::metadata(&process).is_ok_and(|file| users.contains(&Some(file.uid())))
+            && let Some(carrier) = carrier(&process).filter(|carrier| carrier.socket() == socket)
         {
             return Ok(Some(carrier));
         }
     }
     Ok(None)
+}
+
+/// Owner of a socket; of its folder, while the socket is not there.
+fn owner(socket: &Path) -> Option<u32> {
+    let folder = || fs::metadata(socket.parent()?).ok();
+    let file = fs::symlink_metadata(socket).ok().or_else(folder);
+    file.map(|file| file.uid())
+}
+
+/// The carrier in the folder of a process.
+fn carrier(process: &Path) -> Option<Carrier> {
+    let file = File::open(process.join("cmdline")).ok()?;
+    let mut octets = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut octets).ok()?;
+    parse(&octets)
 }
 
 /// The arguments in a command line, each of which ends with a zero octet.
@@ -91,7 +119,8 @@ mod tests {
         );
         put("net", "mpbond bluetooth check");
         fs::write(folder.path().join("version"), "Linux").unwrap();
-        let of = |path: &str| carrier_of(Path::new(path), folder.path()).unwrap();
+        let own = [fs::metadata(folder.path()).ok().map(|file| file.uid())];
+        let of = |path: &str| carrier_of_users(Path::new(path), folder.path(), &own).unwrap();
         assert!(of("/run/phone.sock").is_none());
         put(
             "40",
@@ -111,6 +140,26 @@ mod tests {
         };
         assert_eq!(args.radio.channels.to_string(), "3-4");
         assert!(carrier_of(Path::new("/"), &folder.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_process_of_another_user_is_no_carrier() {
+        let folder = tempfile::tempdir().unwrap();
+        let user = fs::metadata(folder.path()).unwrap().uid();
+        let (process, socket) = (folder.path().join("7"), folder.path().join("pipe.sock"));
+        fs::create_dir(&process).unwrap();
+        let line = format!("mpbond bluetooth listen --socket {}", socket.display());
+        fs::write(process.join("cmdline"), line.replace(' ', "\0") + "\0").unwrap();
+        let is_found = |users: &[Option<u32>]| {
+            let found = carrier_of_users(&socket, folder.path(), users).unwrap();
+            found.is_some()
+        };
+        assert!(!is_found(&[Some(user + 1), None]));
+        assert!(is_found(&[Some(user + 1), Some(user)]));
+        assert!(carrier_of(&socket, folder.path()).unwrap().is_some());
+        // Of its folder, before the daemon makes the socket.
+        assert_eq!(owner(&socket), Some(user));
+        assert_eq!(owner(Path::new("/no/pipe.sock")), None);
     }
 
     #[test]
