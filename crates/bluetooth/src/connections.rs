@@ -84,6 +84,11 @@ impl Connections {
         }
     }
 
+    /// Logs the reason why a connection that was accepted is closed at once.
+    pub fn not_carried(&self, line: &str) {
+        self.log.failed(line);
+    }
+
     /// Logs an error of accept(2), and waits, so that it does not come again at once. A connection
     /// that is gone already is none.
     pub fn not_accepted(&self, e: &std::io::Error) {

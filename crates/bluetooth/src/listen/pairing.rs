@@ -73,12 +73,23 @@ impl Pairings {
                     debug!("{}: refused, as no --device names it", Line(device));
                     return;
                 }
-                match connect(&self.socket) {
-                    Ok(far) => connections.start(near, move |_| Ok((far, Line(device)))),
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                let failed = match connect(&self.socket) {
+                    Ok(far) => {
+                        return connections.start(near, move |_| Ok((far, Line(device))));
+                    }
+                    Err(failed) => failed,
+                };
+                match failed.kind() {
+                    ErrorKind::NotFound | ErrorKind::ConnectionRefused => self.close(),
+                    ErrorKind::WouldBlock => {
                         debug!("{}: too many devices pair at a time", Line(device));
                     }
-                    Err(_) => self.close(),
+                    // Such as too many open files, which may pass while somebody pairs.
+                    _ => connections.not_carried(&format!(
+                        "{}: pairing: {}: {failed}",
+                        Line(device),
+                        self.socket.display()
+                    )),
                 }
             }
             Err(e) => connections.not_accepted(&e),
@@ -127,7 +138,7 @@ impl Pairings {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
-    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     use std::sync::Arc;
     use std::thread;
     use std::time::{Duration, Instant};
@@ -250,6 +261,17 @@ mod tests {
         };
         assert!(is_closed(caller));
         served.until_open(false);
+    }
+
+    #[test]
+    fn a_failure_that_may_pass_leaves_the_channel_open() {
+        let served = served(&[]);
+        // A socket of another type cannot be connected to.
+        let _waits = UnixDatagram::bind(&served.socket).unwrap();
+        served.until_open(true);
+        for _ in 0..3 {
+            assert!(is_closed(UnixStream::connect(&served.channel).unwrap()));
+        }
     }
 
     #[test]
