@@ -98,7 +98,9 @@ fn hop(e: &Experiment, workload: &Workload, link: &Link, helper: Option<&str>) -
     })
 }
 
-/// The rate of one direction with its changes, until `ends_at`.
+/// The rate of one direction with its changes, until `ends_at`. On a medium it is that of IP
+/// packets in the mean: with retries, that of the tries which are not lost. Their number does not
+/// matter, since each such try is a packet, and each other one takes as long.
 fn capacity(
     e: &Experiment,
     link: &Link,
@@ -135,32 +137,50 @@ fn capacity(
         };
         real = real.changed(change.at, now, origin);
     }
-    Ok(match ends_at {
+    let real = match ends_at {
         Some(end) => real.changed(end, &nothing, end),
         None => real,
-    })
+    };
+    let named = link.medium.as_ref().map(|name| name.get_ref());
+    let spec = e.media.iter().find(|m| Some(m.name.get_ref()) == named);
+    let Some(spec) = spec else {
+        return Ok(real);
+    };
+    let medium = spec.medium();
+    let arrives = match spec.retries {
+        0 => 1.0,
+        _ => 1.0 - least_loss(link),
+    };
+    Ok(real.mapped(&|rate| {
+        let bps = medium.goodput(rate).bps() as f64 * arrives;
+        BitRate::from_bps(bps.ceil() as u64)
+    }))
+}
+
+/// The least mean probability with which a packet of the link is lost, at any time.
+fn least_loss(link: &Link) -> f64 {
+    let (mut single, mut burst) = (link.loss, link.burst_loss.mean_loss());
+    for change in &link.changes {
+        single = single.min(change.loss.unwrap_or(single));
+        burst = burst.min(change.burst_loss.map_or(burst, |burst| burst.mean_loss()));
+    }
+    1.0 - (1.0 - single) * (1.0 - burst)
 }
 
 /// The media that paths of `topology` share, for data in one direction. A medium with one hop only
 /// matters when it has a rate of its own.
 ///
 /// On a medium without a rate of its own, a packet takes the time that its link needs: all links
-/// together carry no more than the fastest link alone, and each no more than full packets with the
-/// overhead of their frames. Time for the other direction's acknowledgements is not counted, which
-/// keeps the bound valid.
+/// together carry no more than the fastest link alone. Time for the other direction's
+/// acknowledgements is not counted: how many there are is the receiver's choice, from one for each
+/// packet to one for all that a segmentation offload has joined, so that only none keeps the bound
+/// valid for every scheme.
 fn media(e: &Experiment, topology: &mut Topology, direction: Direction) {
     for spec in &e.media {
         let name = spec.name.get_ref();
         let on_it = |hop: &&mut Hop| hop.shared_medium.as_ref() == Some(name);
         let hops = topology.paths.iter_mut().flat_map(|path| &mut path.hops);
-        let mut hops: Vec<&mut Hop> = hops.filter(on_it).collect();
-        let medium = spec.medium();
-        for hop in &mut hops {
-            for capacity in [&mut hop.down, &mut hop.up] {
-                let rates = std::mem::replace(capacity, Capacity::unlimited());
-                *capacity = rates.mapped(&|rate| medium.goodput(rate));
-            }
-        }
+        let hops: Vec<&mut Hop> = hops.filter(on_it).collect();
         let capacity = match (spec.rate, hops.len()) {
             (Some(rate), 1..) => Some(Capacity::constant(rate)),
             (None, 2..) => Some(Capacity::largest(
@@ -298,6 +318,32 @@ up = 4
         let together = 12.0 / (8.0 + 12.0 / 4.072);
         let got = bound("", &pipe, "", 1);
         assert!((got - together).abs() < 1e-6, "{got} instead of {together}");
+    }
+
+    #[test]
+    fn knows_tries_that_are_lost() {
+        let air = "[[medium]]\nname = \"air\"\nframe_overhead = \"1ms\"\n";
+        // A try of 12 kbit takes 4.072 ms, and nine of ten arrive.
+        let together = 12.0 / (8.0 + 0.9 * 12.0 / 4.072);
+        for (retries, lossy) in [
+            ("retries = 1\n", "loss = 0.1\n"),
+            ("retries = 7\n", "loss = 0.1\n"),
+            // In the bad state for a tenth of the packets, and all are lost there.
+            (
+                "retries = 7\n",
+                "burst_loss = { to_bad = 0.05, to_good = 0.45 }\n",
+            ),
+        ] {
+            let pipe = format!("{lossy}medium = \"air\"\n{air}{retries}");
+            near(bound("", &pipe, "", 1), together);
+        }
+        // Less loss later: the bound is that of all the time. Without retries, losses are none of
+        // airtime.
+        let change = "[[link.change]]\nat = \"50ms\"\nloss = 0.1\n";
+        let pipe = format!("loss = 0.5\nmedium = \"air\"\n{change}{air}retries = 1\n");
+        near(bound("", &pipe, "", 1), together);
+        let pipe = format!("loss = 0.1\nmedium = \"air\"\n{air}");
+        near(bound("", &pipe, "", 1), 12.0 / (8.0 + 12.0 / 4.072));
     }
 
     #[test]

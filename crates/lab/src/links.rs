@@ -101,6 +101,7 @@ pub(crate) fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result
             name: spec.name.get_ref().clone(),
             medium: spec.medium(),
             half_duplex: spec.duplex == Duplex::Half,
+            retries: spec.retries,
         }),
         near_radio: radio(link.from.get_ref(), link.radio.as_ref())?,
         far_radio: radio(link.to.get_ref(), link.far_radio.as_ref())?,

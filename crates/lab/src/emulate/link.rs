@@ -128,6 +128,7 @@ fn shared(options: &EmulateOptions) -> Result<Shared> {
             name: DEVICE.to_owned(),
             medium: Medium::default(),
             half_duplex: true,
+            retries: 0,
         }),
         near_radio: options.radio.as_ref().map(radio).transpose()?,
         far_radio: None,

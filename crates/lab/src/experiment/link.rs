@@ -125,6 +125,10 @@ pub struct MediumSpec {
     /// [`mpbond_sim::link::Medium::frame_overhead`]).
     #[serde(default, with = "duration_text")]
     pub frame_overhead: Duration,
+    /// How often a packet that is lost is sent again; airtime of each try counts (see
+    /// [`mpbond_sim::link::Link::with_retries`]).
+    #[serde(default)]
+    pub retries: u32,
     /// Whether the two directions share the medium.
     #[serde(default)]
     pub duplex: Duplex,

@@ -113,6 +113,16 @@ struct Queued<P> {
     packet: P,
     bytes: u32,
     enqueued: Timestamp,
+    tries: Tries,
+}
+
+/// How often a packet is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tries {
+    /// At least one.
+    count: u32,
+    /// Whether the last one fails, too.
+    is_lost: bool,
 }
 
 /// The packet at the head of the queue is being sent.
@@ -151,6 +161,8 @@ pub struct Link<P> {
     managed: bool,
     /// Octets that each packet has in addition while it is sent.
     frame_bytes: u32,
+    /// How often a packet that is lost is sent again.
+    retries: u32,
     /// Left the queue, not yet arrived; in order of arrival.
     flight: VecDeque<Delivered<P>>,
     last_arrival: Timestamp,
@@ -182,11 +194,22 @@ impl<P> Link<P> {
             sending: None,
             managed: false,
             frame_bytes: 0,
+            retries: 0,
             flight: VecDeque::new(),
             last_arrival: Timestamp::ZERO,
             rng: ChaCha8Rng::seed_from_u64(seed),
             stats: LinkStats::default(),
         }
+    }
+
+    /// Sends a packet that is lost again, up to so many times, as the MAC of 802.11 does. Each try
+    /// takes the time of one packet, directly after the one before, and is lost with the
+    /// probabilities of the link. A packet whose last try is lost has been taken all the same, and
+    /// does not arrive. With 0, packets are lost before they enter the queue.
+    #[must_use]
+    pub fn with_retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
     }
 
     /// Offers a packet of `bytes` (IP bytes, no Ethernet).
@@ -197,7 +220,8 @@ impl<P> Link<P> {
     pub fn enqueue(&mut self, now: Timestamp, bytes: u32, packet: P) -> Result<(), Dropped<P>> {
         self.advance(now);
         self.stats.offered_packets += 1;
-        if let Some(reason) = self.refuses(bytes) {
+        let tries = self.tries();
+        if let Some(reason) = self.refuses(bytes, tries) {
             *match reason {
                 DropReason::QueueFull => &mut self.stats.dropped_queue_full,
                 DropReason::Loss => &mut self.stats.dropped_loss,
@@ -209,6 +233,7 @@ impl<P> Link<P> {
             packet,
             bytes,
             enqueued: self.now,
+            tries,
         });
         self.queue_bytes += u64::from(bytes);
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue_bytes);
@@ -228,8 +253,8 @@ impl<P> Link<P> {
     /// Time of the next call of [`Link::poll`]. `None` if no packet is on the link, or none can
     /// move before the link changes.
     ///
-    /// With jitter, and where packets wait for others, it may be early: that call finds no packet,
-    /// and the next time is exact.
+    /// With jitter or retries, and where packets wait for others, it may be early: that call finds
+    /// no packet, and the next time is exact, or that of another packet.
     pub fn next_event(&self) -> Option<Timestamp> {
         if let Some(next) = self.flight.front() {
             return Some(next.arrived);
@@ -293,16 +318,33 @@ impl<P> Link<P> {
         self.stats
     }
 
-    fn refuses(&mut self, bytes: u32) -> Option<DropReason> {
-        if !self.up {
-            return Some(DropReason::Down);
+    /// How often the next packet is sent.
+    fn tries(&mut self) -> Tries {
+        let mut count = 1;
+        loop {
+            let is_lost = self.up && self.loses();
+            if !is_lost || count > self.retries {
+                return Tries { count, is_lost };
+            }
+            count += 1;
         }
+    }
+
+    /// Whether a packet is lost that is sent now.
+    fn loses(&mut self) -> bool {
         // Drawn only where there is loss, so that adding it elsewhere does not
         // change this link's jitter.
         let rng = &mut self.rng;
         let by_chance = self.loss > 0.0 && draw(rng) < self.loss;
         // The channel changes its state with every packet, also with those lost otherwise.
-        if self.burst.loses(|| draw(rng)) || by_chance {
+        self.burst.loses(|| draw(rng)) || by_chance
+    }
+
+    fn refuses(&self, bytes: u32, tries: Tries) -> Option<DropReason> {
+        if !self.up {
+            return Some(DropReason::Down);
+        }
+        if tries.is_lost && self.retries == 0 {
             return Some(DropReason::Loss);
         }
         let limit = match self.limit {
@@ -344,11 +386,16 @@ impl<P> Link<P> {
             packet,
             bytes,
             enqueued,
+            tries,
         }) = self.queue.pop_front()
         else {
             return;
         };
         self.queue_bytes -= u64::from(bytes);
+        if tries.is_lost {
+            self.stats.dropped_loss += 1;
+            return;
+        }
         self.stats.departed_packets += 1;
         self.stats.departed_bytes += u64::from(bytes);
         let mut arrived = departed + self.delay;
@@ -372,6 +419,11 @@ impl<P> Link<P> {
     fn head_bytes(&self) -> Option<u32> {
         let head = self.queue.front()?;
         (self.queue.len() > self.held.packets()).then_some(head.bytes)
+    }
+
+    /// How often the packet at the head is sent.
+    fn head_tries(&self) -> u32 {
+        self.queue.front().map_or(1, |head| head.tries.count)
     }
 
     /// End of the sending of the present packet; `None` also if it never ends.
@@ -416,6 +468,7 @@ impl<P> Link<P> {
         match self.head_bytes() {
             Some(bytes) => {
                 let octets = bytes.saturating_add(self.frame_bytes);
+                let octets = octets.saturating_mul(self.head_tries());
                 self.send_with_credit(from, work_of(octets), credit);
             }
             None => self.sending = None,

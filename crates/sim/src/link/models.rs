@@ -20,6 +20,8 @@ pub struct SharedMedium {
     /// Whether a link's two directions share it. If not, each has a medium of its own, as in a cell
     /// with two frequencies.
     pub half_duplex: bool,
+    /// How often a packet that is lost on it is sent again ([`Link::with_retries`]).
+    pub retries: u32,
 }
 
 /// A radio at one end of a link.
@@ -152,7 +154,8 @@ impl<P> Models<P> {
         let sends = sender.map(|radio| (radio, Direction::Up));
         let receives = receiver.map(|radio| (radio, Direction::Down));
         let radios = sends.into_iter().chain(receives).collect();
-        group.add(link, medium, radios)
+        let retries = shared.medium.as_ref().map_or(0, |medium| medium.retries);
+        group.add(link.with_retries(retries), medium, radios)
     }
 
     /// Offers a packet of `bytes` (IP bytes).
@@ -245,6 +248,7 @@ mod tests {
             name: "air".into(),
             medium: Medium::default(),
             half_duplex,
+            retries: 0,
         })
     }
 

@@ -56,6 +56,8 @@ pub(super) fn hosts(e: &Experiment, place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// Largest retry limit that IEEE 802.11 can be configured with (dot11ShortRetryLimit).
+const MAX_RETRIES: u32 = 255;
 /// Much more than any WiFi frame needs, at the lowest rate and with the longest back-off.
 const MAX_FRAME_OVERHEAD: Duration = Duration::from_millis(10);
 
@@ -82,6 +84,16 @@ pub(super) fn media(e: &Experiment, place: &Place) -> Result<()> {
         }
         if medium.frame_overhead > MAX_FRAME_OVERHEAD {
             let message = format!("medium \"{name}\": frame_overhead is at most 10 ms");
+            return Err(place.at(&medium.name, message));
+        }
+        if medium.rate.is_some() && medium.retries > 0 {
+            let message = format!(
+                "medium \"{name}\": a medium with a rate has no retries, which are of airtime"
+            );
+            return Err(place.at(&medium.name, message));
+        }
+        if medium.retries > MAX_RETRIES {
+            let message = format!("medium \"{name}\": retries are at most {MAX_RETRIES}");
             return Err(place.at(&medium.name, message));
         }
     }
@@ -284,6 +296,22 @@ mod tests {
     use crate::experiment::Pipes;
     use crate::experiment::file::Experiment;
     use crate::experiment::tests::GOOD;
+
+    #[test]
+    fn retries_are_of_airtime_and_bounded() {
+        let with = |more: &str| {
+            let text = format!("{GOOD}[[medium]]\nname = \"m\"\n{more}");
+            let e = Experiment::parse("t.toml", &text);
+            e.map(|e| e.media[0].retries).map_err(|e| e.to_string())
+        };
+        assert_eq!(with(""), Ok(0));
+        assert_eq!(with("retries = 255\n"), Ok(255));
+        let refused = |more: &str| with(more).unwrap_err();
+        assert!(refused("retries = 256\n").contains("medium \"m\": retries are at most 255"));
+        let why = "a medium with a rate has no retries, which are of airtime";
+        assert!(refused("rate = 6\nretries = 1\n").contains(why));
+        assert!(refused("retries = -1\n").contains("invalid value: integer `-1`"));
+    }
 
     #[test]
     fn a_helper_may_have_several_pipes_where_schemes_can_use_them() {

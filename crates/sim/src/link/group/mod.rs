@@ -330,7 +330,8 @@ impl<P> Group<P> {
         });
         // Contention and the rest of the exchange of frames come first, so that the packet leaves
         // when the medium is free again.
-        member.start(at + air.medium.frame_overhead, until);
+        let overhead = air.medium.frame_overhead * member.link.head_tries();
+        member.start(at + overhead, until);
         let stalls = stall(&member.link, Some(&*air), at);
         member.head = Head::Sending { stalls };
         air.taken = Some(Taken { by, until });

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use mpbond_units::BitRate;
 
-use super::super::{DropReason, LinkConfig, Queue, Rate};
+use super::super::{BurstLoss, DropReason, LinkConfig, Queue, Rate};
 use super::*;
 
 fn mbps(rate: f64) -> BitRate {
@@ -143,6 +143,80 @@ fn frames_cost_time_beside_their_octets() {
         let (_, all) = first_and_last(2_000, per_ack);
         let gain = all.as_secs_f64() / alone.as_secs_f64() - 1.0;
         assert!((gain - more).abs() < 0.0005, "{gain}");
+    }
+}
+
+/// A medium on which a try of a full packet takes 2 ms, and a link with this loss on it.
+fn with_retries(retries: u32, config: LinkConfig) -> Group<u32> {
+    let overhead = Medium {
+        rate: None,
+        frame_overhead: Duration::from_micros(976),
+    };
+    let mut group = Group::new();
+    let medium = Some(group.add_medium(overhead));
+    let lossy = Link::new(config, 1).with_retries(retries);
+    group.add(lossy, medium, Vec::new());
+    group.add(link(Rate::Constant(mbps(12.0))), medium, Vec::new());
+    group
+}
+
+#[test]
+fn a_packet_whose_tries_are_all_lost_takes_the_time_of_each() {
+    let mut config = LinkConfig::new(Rate::Constant(mbps(12.0)));
+    config.loss = 1.0;
+    let mut group = with_retries(3, config.clone());
+    group.enqueue(0, ms(0), 1500, 7).unwrap();
+    group.enqueue(1, ms(0), 1500, 8).unwrap();
+    // Four tries of 2 ms, then the packet of the other link.
+    assert_eq!(departures(&mut group), [(1, ms(10))]);
+    let stats = group.link(0).unwrap().stats();
+    assert_eq!((stats.departed_packets, stats.dropped_loss), (0, 1));
+    assert_eq!(group.link(0).unwrap().queue_bytes(), 0);
+    // Without retries it is lost before the queue.
+    let mut group = with_retries(0, config);
+    let refused = group.enqueue(0, ms(0), 1500, 7).unwrap_err();
+    assert_eq!(refused.reason, DropReason::Loss);
+    group.enqueue(1, ms(0), 1500, 8).unwrap();
+    assert_eq!(departures(&mut group), [(1, ms(2))]);
+}
+
+#[test]
+fn retries_turn_loss_into_time_on_the_air() {
+    const PACKETS: usize = 20_000;
+    // A quarter of the tries is lost: 1 + 1/4 + 1/16 tries a packet, of which 1/64 is lost. In
+    // bursts, a try is lost with 3/4 after a lost one, and with 1/12 after another. If x is the
+    // share of packets whose first try is lost, 9/16 x are lost, so that
+    // x = (1 - 9/16 x) / 12 + 3/4 * 9/16 x = 2/15, and a packet has 1 + x + 3/4 x tries.
+    let bursts = BurstLoss {
+        to_bad: 1.0 / 12.0,
+        to_good: 0.25,
+        ..BurstLoss::NONE
+    };
+    for (loss, burst_loss, tries, lost) in [
+        (0.25, BurstLoss::NONE, 1.3125, 1.0 / 64.0),
+        (
+            0.0,
+            bursts,
+            1.0 + 1.75 * 2.0 / 15.0,
+            9.0 / 16.0 * 2.0 / 15.0,
+        ),
+    ] {
+        let mut config = LinkConfig::new(Rate::Constant(mbps(12.0)));
+        config.queue = Queue::Bytes(u64::MAX);
+        (config.loss, config.burst_loss) = (loss, burst_loss);
+        let mut group = with_retries(2, config);
+        for _ in 0..PACKETS {
+            group.enqueue(0, ms(0), 1500, 0).unwrap();
+        }
+        let out = departures(&mut group);
+        let (_, last) = out[out.len() - 1];
+        let per_packet = last.as_secs_f64() / 0.002 / PACKETS as f64;
+        assert!((per_packet - tries).abs() < 0.03, "{per_packet}");
+        let share = 1.0 - out.len() as f64 / PACKETS as f64;
+        assert!((share - lost).abs() < 0.01, "{share}");
+        // What the ideal bound takes: the tries that are not lost.
+        let arrive = out.len() as f64 / (last.as_secs_f64() / 0.002);
+        assert!((arrive - 0.75).abs() < 0.01, "{arrive}");
     }
 }
 
