@@ -300,7 +300,16 @@ impl PairArgs {
                 }
                 (config.identity, Some(config.listen), Some(config.name))
             }
-            Role::Helper => (key_without_file()?, Some(HelperConfig::LISTEN), None),
+            Role::Helper => {
+                if let Some(PipeAddress::Unix(pipe)) = &self.listen {
+                    return Err(Failure::input(format_args!(
+                        "this device has no configuration of a helper yet: it needs one with \
+                         \"unix:{}\" in `listen`, since the primary is to reach the helper there",
+                        pipe.display()
+                    )));
+                }
+                (key_without_file()?, Some(HelperConfig::LISTEN), None)
+            }
             Role::Proxy => {
                 let config = if there {
                     ProxyConfig::load(&file).map_err(Failure::input)?

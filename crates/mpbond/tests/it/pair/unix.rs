@@ -273,6 +273,24 @@ fn over_a_unix_socket_the_helper_waits_at_one_of_its_own_and_the_primary_calls()
     }
 }
 
+#[test]
+fn a_helper_without_a_configuration_has_no_pipe_to_wait_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}", folder.path().join("pipe.sock").display());
+    let done = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["pair", "--yes", "--wait", "1", "--listen", &address])
+        .env("CONFIGURATION_DIRECTORY", folder.path())
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let line = only_line(&done, 2);
+    assert!(line.contains("has no configuration of a helper"), "{line}");
+    assert!(line.contains(&address), "{line}");
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 0, "a key was made");
+}
+
 /// Another pairing waits there, or the socket cannot be made.
 #[test]
 fn a_socket_that_is_taken_or_cannot_be_made_is_one_line() {
