@@ -129,7 +129,7 @@ fn holder(from: &PipeAddress) -> IpAddr {
 
 impl Listener {
     /// Opens the socket. With `local_only` only those are served that are on one of this
-    /// machine's own networks, or at a Unix socket.
+    /// machine's own networks; it is for addresses of networks.
     ///
     /// # Errors
     /// When the address cannot be bound, or no code can be made.
@@ -241,7 +241,7 @@ impl Listener {
                         continue;
                     };
                     next = Instant::now() + REFUSAL_EVERY;
-                    if self.local_only && !from.tcp().is_none_or(|from| is_local(from.ip())) {
+                    if self.local_only && from.tcp().is_some_and(|from| !is_local(from.ip())) {
                         let problem = "it is not on a network of this machine".to_owned();
                         tell(from, None, problem);
                         continue;
