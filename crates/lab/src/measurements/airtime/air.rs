@@ -17,6 +17,10 @@ pub(super) struct Channel {
     pub(super) frame_overhead: Duration,
     /// One-way delay between the phone and the end of its transport.
     pub(super) delay: Duration,
+    /// Probability that a try to send a frame fails, in either direction.
+    pub(super) loss: f64,
+    /// How often a frame that is lost is sent again.
+    pub(super) retries: u32,
 }
 
 impl Channel {
@@ -57,11 +61,14 @@ impl<P> Air<P> {
     pub(super) fn new(channel: Channel) -> Self {
         let mut group = Group::new();
         let medium = group.add_medium(channel.medium());
-        for _ in [Direction::Up, Direction::Down] {
+        for direction in [Direction::Up, Direction::Down] {
             let mut config = LinkConfig::new(Rate::Constant(channel.rate));
             config.delay = channel.delay;
             config.queue = Queue::Bytes(QUEUE_BYTES);
-            group.add(Link::new(config, 0), Some(medium), Vec::new());
+            config.loss = channel.loss;
+            // Losses of the two directions are independent.
+            let link = Link::new(config, index(direction) as u64);
+            group.add(link.with_retries(channel.retries), Some(medium), Vec::new());
         }
         Self {
             group,
@@ -71,7 +78,7 @@ impl<P> Air<P> {
         }
     }
 
-    /// Offers a packet; a full queue drops it.
+    /// Offers a packet; a full queue drops it, and so does a channel that loses it without retries.
     pub(super) fn send(&mut self, now: Timestamp, direction: Direction, bytes: u32, packet: P) {
         let _ = self.group.enqueue(index(direction), now, bytes, packet);
     }
@@ -99,7 +106,7 @@ impl<P> Air<P> {
         self.group.next_event()
     }
 
-    /// The packets that have passed, in order of time, and the airtime that they took.
+    /// The packets that have passed, in order of time, and the airtime of one try of each.
     pub(super) fn into_passed(mut self) -> (Vec<Passed>, Duration) {
         self.passed.sort_by_key(|packet| packet.at);
         (self.passed, self.busy)

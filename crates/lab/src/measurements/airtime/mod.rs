@@ -4,7 +4,8 @@
 //! TCP is the model of `mpbond_sim`, the L2 pipe the product's own code. Energy is that of the
 //! phone: its radio by a model and the packets that pass, its processor by its use at the rate of
 //! the transfer (`[[use]]`), the same for both transports: what the simpler stack saves for each
-//! byte is not in it.
+//! byte is not in it. A frame that is lost is sent again by the MAC (`retries`); the radio's energy
+//! is that of one try of each packet that arrives.
 
 mod air;
 mod transfer;
@@ -70,6 +71,12 @@ struct Case {
     rate: BitRate,
     /// Signal, for the radio's power.
     dbm: f64,
+    /// Probability that a try to send a frame fails, in either direction.
+    #[serde(default)]
+    loss: f64,
+    /// How often a frame that is lost is sent again.
+    #[serde(default)]
+    retries: u8,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -139,6 +146,9 @@ impl Airtime {
             }
             if !(-120.0..=0.0).contains(&case.dbm) {
                 return Err(format!("case \"{name}\": dbm: -120 to 0"));
+            }
+            if !(0.0..1.0).contains(&case.loss) {
+                return Err(format!("case \"{name}\": loss: from 0 to less than 1"));
             }
         }
         for name in self.compares.iter().flat_map(|c| [&c.of, &c.with]) {
@@ -228,6 +238,8 @@ impl Airtime {
             rate: case.rate,
             frame_overhead: self.frame_overhead,
             delay: self.delay,
+            loss: case.loss,
+            retries: case.retries.into(),
         };
         match case.transport {
             Transport::TcpEach => over_tcp(channel, self.bytes.0, 1),
@@ -307,6 +319,9 @@ mod tests {
             (format!("{L2}{COMPARE}"), "no case \"tcp\" to compare"),
             (TCP.replace("54 Mbit/s", "1 kbit/s"), "case \"tcp\": rate"),
             (TCP.replace("-50.0", "20.0"), "case \"tcp\": dbm"),
+            (format!("{TCP}loss = 1.0\n"), "case \"tcp\": loss"),
+            (format!("{TCP}loss = -0.1\n"), "case \"tcp\": loss"),
+            (format!("{TCP}loss = nan\n"), "case \"tcp\": loss"),
             (
                 format!("{TCP}[[use]]\nrate = \"1 Mbit/s\"\nshare = 0.1\n"),
                 "ascending",

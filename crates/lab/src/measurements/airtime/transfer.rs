@@ -28,7 +28,7 @@ pub(super) struct Ran {
     pub(super) took: Duration,
     /// In order of time, from the start.
     pub(super) passed: Vec<Passed>,
-    /// Airtime of all packets.
+    /// Airtime of all packets, one try of each.
     pub(super) busy: Duration,
 }
 
@@ -189,6 +189,8 @@ mod tests {
             rate: BitRate::from_mbps(mbps),
             frame_overhead: Duration::from_micros(159),
             delay: Duration::from_millis(1),
+            loss: 0.0,
+            retries: 0,
         }
     }
 
@@ -235,6 +237,26 @@ mod tests {
             assert!(share(&tcp) > 0.95, "{}", share(&tcp));
             let acks = tcp.acks() as f64 * f64::from(segments) * tcp::MSS as f64 / BYTES as f64;
             assert!((0.95..1.1).contains(&acks), "{acks}");
+        }
+    }
+
+    /// All eight tries of a packet are lost once in 100 million packets.
+    #[test]
+    fn with_retries_a_loss_of_a_tenth_costs_a_tenth_of_the_airtime() {
+        let lossy = Channel {
+            loss: 0.1,
+            retries: 7,
+            ..wifi(54.0)
+        };
+        let runs: [fn(Channel) -> Result<Ran, String>; 2] = [
+            |channel| over_tcp(channel, BYTES, 2),
+            |channel| over_l2(channel, BYTES),
+        ];
+        for run in runs {
+            let (clean, lossy) = (run(wifi(54.0)).unwrap(), run(lossy).unwrap());
+            let slower = clean.took.as_secs_f64() / lossy.took.as_secs_f64();
+            assert!((0.88..0.92).contains(&slower), "{slower}");
+            assert!((0.88..0.92).contains(&share(&lossy)), "{}", share(&lossy));
         }
     }
 }
