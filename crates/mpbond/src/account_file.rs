@@ -1,11 +1,11 @@
 //! File of an account beside the identity: what was used of caps, budgets and batteries' joules.
-//! It is on the disk whole or not at all, also after a power cut: an account that is empty would
-//! renew what it counts.
+//! It is on the disk whole or not at all, also after a power cut: an empty file would begin all
+//! accounts at 0.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::warn;
@@ -18,13 +18,12 @@ pub(crate) struct AccountFile {
     path: PathBuf,
     /// Number of the newest version.
     begun: AtomicU64,
-    written: Mutex<Written>,
-}
-
-#[derive(Default)]
-struct Written {
-    number: u64,
-    is_failing: bool,
+    /// Number of the newest version that is on the disk.
+    written: AtomicU64,
+    /// Whether the last version could not be written.
+    is_failing: AtomicBool,
+    /// Held while a version is written, for as long as the disk takes.
+    writing: Mutex<()>,
 }
 
 /// A version of an account to be written.
@@ -40,7 +39,9 @@ impl AccountFile {
         Arc::new(Self {
             path,
             begun: AtomicU64::new(0),
-            written: Mutex::default(),
+            written: AtomicU64::new(0),
+            is_failing: AtomicBool::new(false),
+            writing: Mutex::new(()),
         })
     }
 
@@ -65,9 +66,10 @@ impl AccountFile {
                 &"it is empty, so that what was used is not known: remove it to begin at 0",
             ));
         }
-        toml::from_str(&text)
-            .map(Some)
-            .map_err(|e| wrong(&e.message()))
+        toml::from_str(&text).map(Some).map_err(|e| {
+            let problem = e.message();
+            wrong(&format_args!("{problem}; remove it to begin at 0"))
+        })
     }
 
     /// A version with this text, later than those before.
@@ -79,13 +81,19 @@ impl AccountFile {
         }
     }
 
-    /// Whether the last version could not be written.
+    /// Whether the last version could not be written. It does not wait for the disk.
     pub(crate) fn is_failing(&self) -> bool {
-        self.written().is_failing
+        self.is_failing.load(Ordering::Relaxed)
     }
 
-    fn written(&self) -> std::sync::MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether the newest version is not on the disk, or not yet. It does not wait for the disk.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.written.load(Ordering::Relaxed) < self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Whether a version is being written: another one would only wait for it.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_behind() && !self.is_failing()
     }
 }
 
@@ -94,19 +102,17 @@ impl Version {
     /// a version can be written.
     pub(crate) fn write(self) {
         let Self { file, number, text } = self;
-        let mut written = file.written();
-        if number < written.number {
+        let _turn = file.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if number < file.written.load(Ordering::Relaxed) {
             return;
         }
         match replace(&file.path, &text) {
             Ok(()) => {
-                *written = Written {
-                    number,
-                    is_failing: false,
-                };
+                file.written.store(number, Ordering::Relaxed);
+                file.is_failing.store(false, Ordering::Relaxed);
             }
             Err(error) => {
-                if !std::mem::replace(&mut written.is_failing, true) {
+                if !file.is_failing.swap(true, Ordering::Relaxed) {
                     let path = file.path.display();
                     warn!(%path, %error, "the account cannot be kept over a restart");
                 }
@@ -157,11 +163,25 @@ mod tests {
         let gone = folder.path().join("gone");
         let file = AccountFile::new(gone.join("a.usage"));
         file.version("used = 1".to_owned()).write();
-        assert!(file.is_failing());
+        assert!(file.is_failing() && file.is_behind() && !file.is_writing());
         fs::create_dir(gone).unwrap();
         file.version("used = 2".to_owned()).write();
         assert!(!file.is_failing());
         assert_eq!(file.read::<Account>().unwrap().unwrap()["used"], 2);
+    }
+
+    #[test]
+    fn what_is_on_the_disk_is_told_while_a_version_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = AccountFile::new(folder.path().join("a.usage"));
+        assert!(!file.is_behind());
+        let version = file.version("used = 1".to_owned());
+        let slow = file.writing.lock().unwrap();
+        let writes = std::thread::spawn(move || version.write());
+        assert!(file.is_writing() && file.is_behind() && !file.is_failing());
+        drop(slow);
+        writes.join().unwrap();
+        assert!(!file.is_writing() && !file.is_behind());
     }
 
     #[test]

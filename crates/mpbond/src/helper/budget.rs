@@ -187,7 +187,9 @@ impl MonthlyBudget {
             loop {
                 tokio::time::sleep(SAVE_EVERY).await;
                 budget.turn_month(&month_of(SystemTime::now()));
-                if let Some(version) = budget.version() {
+                if !budget.inner.file.is_writing()
+                    && let Some(version) = budget.version()
+                {
                     tokio::task::spawn_blocking(move || version.write());
                 }
             }
@@ -206,14 +208,14 @@ impl MonthlyBudget {
         }
     }
 
-    /// Writes the account, if it has changed. Waits for the disk.
+    /// Writes the account, if it has changed or is not on the disk yet. Waits for the disk.
     pub(super) fn save(&self) {
         if let Some(version) = self.version() {
             version.write();
         }
     }
 
-    /// The account, if it has changed since it was written.
+    /// The account, if it has changed since it was written, or has not been written yet.
     fn version(&self) -> Option<Version> {
         let account = {
             let mut account = lock(&self.inner.account);
@@ -221,7 +223,7 @@ impl MonthlyBudget {
             account.clone()
         };
         let mut saved = lock(&self.inner.saved);
-        let is_kept = saved.as_ref() == Some(&account) && !self.inner.file.is_failing();
+        let is_kept = saved.as_ref() == Some(&account) && !self.inner.file.is_behind();
         if is_kept || (saved.is_none() && account.used_bytes == 0) {
             return None;
         }

@@ -49,7 +49,10 @@ async fn watch(primary: Rc<Primary>) {
     }
     // A process that has taken over keeps it itself.
     if !*primary.handed_over.borrow() {
-        primary.save_usage();
+        let (now, caps) = (primary.clock.now(), primary.caps());
+        primary.count_usage(&caps);
+        let mut usage = primary.limits.usage.borrow_mut();
+        usage.save_aside(now, &caps, true);
     }
     primary.limits.is_watched.set(false);
 }
@@ -85,7 +88,7 @@ impl Primary {
         self.limits.reached.replace(self.count_usage(&caps));
         if !*self.handed_over.borrow() {
             let mut usage = self.limits.usage.borrow_mut();
-            usage.save_aside(self.clock.now(), &caps);
+            usage.save_aside(self.clock.now(), &caps, false);
         }
         let next = self.next_look(&caps, after);
         let has_single = self.flows.has_single();
@@ -393,11 +396,11 @@ impl Primary {
         }
     }
 
-    /// Keeps what caps have used over a restart.
+    /// Keeps what caps have used over a restart, at the end of the process. Waits for the disk.
     pub(super) fn save_usage(&self) {
         let (now, caps) = (self.clock.now(), self.caps());
         self.count_usage(&caps);
-        self.limits.usage.borrow_mut().save_last(now, &caps);
+        self.limits.usage.borrow_mut().save_at_end(now, &caps);
     }
 
     /// Counts what has moved until now, for a status: at an own link also what other programs have

@@ -121,10 +121,7 @@ impl Primary {
     fn save_energy(&self, is_last: bool) {
         if !*self.handed_over.borrow() {
             let mut usage = self.limits.usage.borrow_mut();
-            match is_last {
-                true => usage.save_last(self.clock.now(), &[]),
-                false => usage.save_aside(self.clock.now(), &[]),
-            }
+            usage.save_aside(self.clock.now(), &[], is_last);
         }
     }
 

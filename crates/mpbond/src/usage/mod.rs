@@ -203,16 +203,19 @@ impl Usage {
         used.is_some_and(|used| used.account.is_reached(cap))
     }
 
-    /// Writes the file, if one of these caps' accounts or the joules should be saved, aside from
-    /// the caller's thread. On an event loop.
-    pub fn save_aside(&mut self, now: Timestamp, caps: &[(Capped, Cap)]) {
-        if let Some(version) = self.version(now, caps, false) {
+    /// Writes the file, if one of these caps' accounts or the joules should be saved, or all of them
+    /// since nothing moves any more. Aside from the caller's thread, which is an event loop.
+    pub fn save_aside(&mut self, now: Timestamp, caps: &[(Capped, Cap)], is_last: bool) {
+        if !is_last && self.file.is_writing() {
+            return;
+        }
+        if let Some(version) = self.version(now, caps, is_last) {
             tokio::task::spawn_blocking(move || version.write());
         }
     }
 
-    /// Writes the file, if something has changed, at the end of a process.
-    pub fn save_last(&mut self, now: Timestamp, caps: &[(Capped, Cap)]) {
+    /// Writes the file, if something has changed that is not on the disk, at the end of a process.
+    pub fn save_at_end(&mut self, now: Timestamp, caps: &[(Capped, Cap)]) {
         if let Some(version) = self.version(now, caps, true) {
             version.write();
         }
@@ -229,6 +232,7 @@ impl Usage {
         let has_energy = self.has_new_energy && (is_last || is_old);
         let is_due = has_energy
             || self.file.is_failing()
+            || (is_last && self.file.is_behind())
             || caps.iter().any(|(of, cap)| {
                 let used = self.accounts.get(of);
                 used.is_some_and(|used| is_last || used.account.is_save_due(now, cap))
@@ -332,7 +336,7 @@ mod tests {
         let day = jiff::civil::date(2026, 11, 27);
         let at = |s: u64| Timestamp::from_millis(s * 1_000);
         let mut usage = Usage::load(&identity).unwrap();
-        usage.save_last(at(100), &[]);
+        usage.save_at_end(at(100), &[]);
         assert!(!Usage::file_of(&identity).exists(), "there is nothing");
         usage.spend("phone", day, 12.75);
         save(&mut usage, at(100), &[]);
@@ -343,13 +347,13 @@ mod tests {
         save(&mut usage, at(160), &[]);
         assert_eq!(again(day), [(day, 13.75)]);
         usage.spend("phone", day, 0.25);
-        usage.save_last(at(161), &[]);
+        usage.save_at_end(at(161), &[]);
         assert_eq!(again(day), [(day, 14.0)]);
         // Accounts of caps are in the same file.
         let (cap, november) = (cap(1_000), time("2026-11-27T12:00:00Z"));
         let phone = Capped::Link("phone".to_owned());
         usage.count(&phone, &cap, november, Some(Moved::Bytes(700)));
-        usage.save_last(at(162), &[(phone.clone(), cap)]);
+        usage.save_at_end(at(162), &[(phone.clone(), cap)]);
         assert_eq!(again(day), [(day, 14.0)]);
         assert_eq!(Usage::load(&identity).unwrap().used_bytes(&phone), 700);
     }
@@ -363,7 +367,7 @@ mod tests {
         let rule = Capped::Rule("backup".to_owned());
         let mut usage = Usage::load(&identity).unwrap();
         usage.count(&rule, &cap, now, Some(Moved::Bytes(700)));
-        usage.save_last(Timestamp::ZERO, &[(rule.clone(), cap)]);
+        usage.save_at_end(Timestamp::ZERO, &[(rule.clone(), cap)]);
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(!text.contains("days") && !text.contains("energy"), "{text}");
         std::fs::write(&file, text + "[later]\nkey = 1\n").unwrap();
