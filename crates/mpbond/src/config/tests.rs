@@ -277,8 +277,9 @@ fn wrong_helpers_are_told_what_is_wrong_and_where() {
             "c.toml:4: uplink.capacity_down: \"20\" is not a data rate such as \"20 Mbit/s\", from",
         ),
         (
-            "proxies = \"203.0.113.1:4433\"\n[uplink]\ninterface = \"x\"\ncapacity_up = \"1 kbit/s\"\n",
-            "c.toml:4: uplink.capacity_up: \"1 kbit/s\" is not a data rate such as \"20 Mbit/s\", from",
+            "proxies = \"203.0.113.1:4433\"\n[uplink]\ninterface = \"x\"\ncapacity_up = \"999 kbit/s\"\n",
+            "c.toml:4: uplink.capacity_up: \"999 kbit/s\" is not a data rate such as \"20 Mbit/s\", from \
+             1 Mbit/s to 100 Gbit/s",
         ),
         (
             "proxies = \"203.0.113.1:4433\"\nname = \"\"\n",

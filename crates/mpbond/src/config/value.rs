@@ -126,14 +126,13 @@ impl FromText for Level {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Capacity(pub BitRate);
 
-/// Capacities that a link may have. Of less, the part that relays have in any case is a segment in
-/// several seconds.
+/// Capacities that a link may have. Of less, own traffic and relays that do not fail have too
+/// little each.
 const CAPACITIES: std::ops::RangeInclusive<BitRate> =
-    BitRate::from_bps(100_000)..=BitRate::from_bps(100_000_000_000);
+    BitRate::from_bps(1_000_000)..=BitRate::from_bps(100_000_000_000);
 
 impl FromText for Capacity {
-    const EXPECTED: &'static str =
-        "a data rate such as \"20 Mbit/s\", from 100 kbit/s to 100 Gbit/s";
+    const EXPECTED: &'static str = "a data rate such as \"20 Mbit/s\", from 1 Mbit/s to 100 Gbit/s";
     fn from_text(text: &str) -> Result<Self, String> {
         let rate = text.parse().ok().filter(|rate| CAPACITIES.contains(rate));
         rate.map(Self)

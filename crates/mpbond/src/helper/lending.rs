@@ -59,7 +59,9 @@ pub(super) struct OverLink {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct RelayCounts {
-    moved: (u64, u64),
+    /// Bytes moved down and up in all, and those held.
+    moved: Both,
+    held: Both,
     hs: Both,
     pipe: Both,
 }
@@ -74,7 +76,8 @@ impl OverLink {
             ]
         };
         RelayCounts {
-            moved: (stats.bytes_down, stats.bytes_up),
+            moved: [stats.bytes_down, stats.bytes_up],
+            held: [stats.level_down_bytes, stats.level_up_bytes],
             hs: of(&stats.hs),
             pipe: match &stats.pipe {
                 _ if !self.pipe_too => Both::default(),
@@ -83,6 +86,13 @@ impl OverLink {
                 None => [stats.bytes_up, stats.bytes_down].map(|bytes| bytes / 20 * 21),
             },
         }
+    }
+}
+
+impl RelayCounts {
+    /// Whether it has something to carry, down and up: it has moved bytes, or holds some.
+    fn carries_since(&self, before: &Self) -> [bool; 2] {
+        [0, 1].map(|way| self.moved[way] != before.moved[way] || self.held[way] > 0)
     }
 }
 
@@ -155,6 +165,8 @@ impl LentLink {
         let mut counts = self.counts.borrow_mut();
         let counts = &mut *counts;
         let mut moved = false;
+        // Relays with something to carry, down and up.
+        let mut with_bytes = [0; 2];
         for (over, handle) in relays {
             let Some(stats) = handle.stats() else {
                 continue;
@@ -164,6 +176,9 @@ impl LentLink {
             add(&mut counts.hs, before.hs, new.hs);
             add(&mut counts.pipes, before.pipe, new.pipe);
             moved |= new.moved != before.moved;
+            for (count, carries) in with_bytes.iter_mut().zip(new.carries_since(&before)) {
+                *count += usize::from(carries);
+            }
         }
         let all = self.interfaces.passed(&self.interface);
         for (way, pace) in [&self.rate.down, &self.rate.up].into_iter().enumerate() {
@@ -176,7 +191,7 @@ impl LentLink {
                     all_bytes: all[way].saturating_sub(counts.pipes[way]),
                     lent_bytes: counts.hs[way],
                 };
-                lending.handle_reading(now, passed)
+                lending.handle_reading(now, passed, with_bytes[way])
             });
             if counts.limited[way] != rate.is_some() {
                 counts.limited[way] = rate.is_some();
@@ -233,6 +248,19 @@ mod tests {
     fn bytes_on_the_wire_have_headers() {
         let counts = over(false).counts(&stats(None));
         assert_eq!(counts.hs, [100_000 + 70 * 66, 3_000 + 30 * 66]);
+    }
+
+    #[test]
+    fn a_relay_has_something_to_carry_if_it_has_moved_or_holds_bytes() {
+        let before = over(false).counts(&stats(None));
+        assert_eq!(before.carries_since(&before), [false, false]);
+        let mut now = before;
+        now.moved[1] += 1;
+        assert_eq!(now.carries_since(&before), [false, true]);
+        let mut held = stats(None);
+        held.level_down_bytes = 1;
+        let held = over(false).counts(&held);
+        assert_eq!(held.carries_since(&held), [true, false]);
     }
 
     #[test]

@@ -24,8 +24,16 @@ const LITTLE_PERCENT: u64 = 3;
 /// grow with each reading: its rate alone does not show how much more it would take.
 const SHARED_PERCENT: u64 = 94;
 
-/// Part of the capacity that relays have in any case, in percent, so that they do not fail.
+/// Part of the capacity that relays have in any case, in percent.
 const FLOOR_PERCENT: u64 = 2;
+
+/// Rate on the wire that each relay with something to carry has in any case, 16 kB/s. Its sender
+/// aborts when it sees closed windows only for 30 s (TCP_USER_TIMEOUT), and Linux opens a window
+/// again when a sixteenth of the receive buffer is free. Measured: aborts below 8 kB/s.
+const FLOOR_EACH: BitRate = BitRate::from_bps(128_000);
+
+/// Part of the capacity up to which [`FLOOR_EACH`] is kept, in percent.
+const MOST_FLOOR_PERCENT: u64 = 25;
 
 /// Multiple of the excess by which less is read while relays receive more than their rate. What
 /// they do not read fills their buffers, and their senders go on until these are full.
@@ -68,9 +76,14 @@ impl Lending {
         }
     }
 
-    /// Takes the counts of now. Returns the rate of payload at which all relays together may read;
-    /// `None`: no limit.
-    pub fn handle_reading(&mut self, now: Timestamp, passed: Passed) -> Option<BitRate> {
+    /// Takes the counts of now, and the number of relays that have something to carry. Returns the
+    /// rate of payload at which all relays together may read; `None`: no limit.
+    pub fn handle_reading(
+        &mut self,
+        now: Timestamp,
+        passed: Passed,
+        relays: usize,
+    ) -> Option<BitRate> {
         let last = self.recent.back();
         if last.is_some_and(|(at, _)| now.since(*at) > REST) {
             self.recent.clear();
@@ -94,7 +107,7 @@ impl Lending {
         if !self.is_limited {
             return None;
         }
-        let floor = percent(self.capacity, FLOOR_PERCENT);
+        let floor = floor(self.capacity, relays);
         let shared = percent(self.capacity, SHARED_PERCENT);
         let left = less(shared, own).max(floor);
         let received = intervals
@@ -104,6 +117,14 @@ impl Lending {
         let read = less(left, BitRate::from_bps(excess)).max(floor);
         Some(percent(read, PAYLOAD_PERCENT))
     }
+}
+
+/// Rate on the wire that relays have in any case.
+fn floor(capacity: BitRate, relays: usize) -> BitRate {
+    let relays = u64::try_from(relays).unwrap_or(u64::MAX);
+    let all = BitRate::from_bps(FLOOR_EACH.bps().saturating_mul(relays));
+    let most = percent(capacity, MOST_FLOOR_PERCENT);
+    percent(capacity, FLOOR_PERCENT).max(all.min(most))
 }
 
 /// Rates of own traffic and of relays between two readings.

@@ -54,7 +54,7 @@ impl World {
                     lent_bytes: self.lent_bytes as u64,
                 };
                 let now = Timestamp::from_nanos(self.now_ms * 1_000_000);
-                self.rate = self.lending.handle_reading(now, passed);
+                self.rate = self.lending.handle_reading(now, passed, 1);
             }
             // In bytes on the wire.
             let read = self.rate.map_or(f64::INFINITY, |r| bytes(r.mbps() / 0.95));
@@ -134,6 +134,35 @@ fn relays_have_what_own_traffic_leaves_less_10_percent() {
     }
 }
 
+/// Beside own traffic that fills the link.
+#[test]
+fn each_relay_has_16_kb_a_second_up_to_a_quarter_of_the_capacity() {
+    for (mbps, relays, floor_kbps) in [
+        (1.0, 0, 20),
+        (1.0, 1, 128),
+        (1.0, 2, 250),
+        (1.0, usize::MAX, 250),
+        (20.0, 1, 400),
+        (20.0, 4, 512),
+        (20.0, 64, 5_000),
+        (1_000.0, 64, 20_000),
+    ] {
+        let capacity = BitRate::from_mbps(mbps);
+        let mut lending = Lending::new(capacity);
+        let mut rate = None;
+        for n in 0..4 {
+            let passed = Passed {
+                all_bytes: capacity.bytes_in(READ_EVERY) * n,
+                lent_bytes: 0,
+            };
+            let now = Timestamp::from_nanos(n * 200_000_000);
+            rate = lending.handle_reading(now, passed, relays);
+        }
+        let payload = BitRate::from_bps(floor_kbps * 950);
+        assert_eq!(rate, Some(payload), "{mbps} Mbit/s, {relays} relays");
+    }
+}
+
 /// A stated capacity that the link has not: own traffic has its share by TCP.
 #[test]
 fn beside_a_capacity_stated_too_high_own_traffic_is_not_protected() {
@@ -174,7 +203,7 @@ fn a_rest_of_relays_ends_the_limit() {
         all_bytes: u64::MAX,
         lent_bytes: 0,
     };
-    assert_eq!(world.lending.handle_reading(now, passed), None);
+    assert_eq!(world.lending.handle_reading(now, passed, 1), None);
 }
 
 /// Segments out of order are counted when the missing one has come.
@@ -186,13 +215,11 @@ fn bytes_of_relays_that_are_counted_late_are_no_own_traffic() {
         // Each second reading sees nothing of 500 kB, the next one all.
         let lent_bytes = n / 2 * 2 * 500_000;
         let now = Timestamp::from_nanos(n * 200_000_000);
-        let rate = lending.handle_reading(
-            now,
-            Passed {
-                all_bytes,
-                lent_bytes,
-            },
-        );
+        let passed = Passed {
+            all_bytes,
+            lent_bytes,
+        };
+        let rate = lending.handle_reading(now, passed, 1);
         assert_eq!(rate, None, "{n}");
     }
 }
@@ -208,6 +235,6 @@ fn counts_that_run_backwards_or_are_huge_do_no_harm() {
             all_bytes: bytes,
             lent_bytes: bytes / 3,
         };
-        lending.handle_reading(Timestamp::from_nanos(n as u64), passed);
+        lending.handle_reading(Timestamp::from_nanos(n as u64), passed, usize::MAX);
     }
 }

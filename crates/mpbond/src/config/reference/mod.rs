@@ -453,20 +453,21 @@ const HELPER: FilePage = FilePage {
                 },
                 FileKey {
                     name: "capacity_down",
-                    values: "data rate, from 100 kbit/s to 100 Gbit/s",
+                    values: "data rate, from 1 Mbit/s to 100 Gbit/s",
                     default: KeyDefault::Words(
                         "none: own and lent traffic share the link as TCP does",
                     ),
                     meaning: "Capacity of the link towards this device. Beside own traffic of more \
                               than 3 % of it, all relays together have 94 % of it less the own \
-                              traffic, and 2 % at least. State what the link carries when it is \
+                              traffic, and at least 2 %, or 16 kB/s for each relay with something \
+                              to carry, of these a quarter of it at most. State what the link carries when it is \
                               alone: where it carries less, own traffic is not protected, and where \
                               it carries more, relays have too little beside own traffic. Needs \
                               `interface`.",
                 },
                 FileKey {
                     name: "capacity_up",
-                    values: "data rate, from 100 kbit/s to 100 Gbit/s",
+                    values: "data rate, from 1 Mbit/s to 100 Gbit/s",
                     default: KeyDefault::Words(
                         "none: own and lent traffic share the link as TCP does",
                     ),
