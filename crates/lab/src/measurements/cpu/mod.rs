@@ -269,6 +269,11 @@ impl Cpu {
         }
         if !kept.all().is_empty() {
             self.report(kept.all(), plan.repetitions as usize, &mut outcome);
+            let (ran, planned) = (kept.all().len(), self.repetitions);
+            if ran < planned as usize && !options.is_quick() {
+                let note = format!("{ran} of {planned} planned repetitions");
+                outcome.notes.push(note);
+            }
         }
         Ok(outcome)
     }

@@ -522,6 +522,29 @@ fn repetitions_are_kept_for_a_later_call() {
 }
 
 #[test]
+fn fewer_repetitions_than_planned_are_told() {
+    let c = both();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let notes = |repetitions: u32| {
+        let options = Options {
+            repetitions: Some(repetitions),
+            further: Some(0),
+            resume: Some(path.clone()),
+            ..Options::default()
+        };
+        let plan = c.plan(&options);
+        let mut kept = Kept::open(subject(&c, "a", &plan), Some(&path)).unwrap();
+        c.repeat(&plan, &mut kept, |load| Ok(as_named(load)))
+            .unwrap();
+        // All are there, so that nothing is started.
+        c.measure("a", &options).unwrap().notes
+    };
+    assert_eq!(notes(2), ["2 of 4 planned repetitions"]);
+    assert!(notes(4).is_empty());
+}
+
+#[test]
 fn repetitions_of_another_subject_are_refused() {
     let c = both();
     let folder = tempfile::tempdir().unwrap();
