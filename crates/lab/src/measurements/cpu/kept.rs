@@ -1,12 +1,12 @@
 //! Repetitions that have run, and the file that keeps them for a later call.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::repetition::Repetition;
-use crate::error::Result;
+use crate::error::{Doing, Result};
 use crate::resume::{Lines, belongs};
 
 /// Subject of the repetitions: those of another one are not mixed with them.
@@ -56,11 +56,24 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Loads the repetitions in `path`.
+    /// Loads the repetitions in `path`. Where a load failed in all of them, the file is renamed to
+    /// `path.old`, and all run again: the reason of the failure may be gone.
     ///
     /// # Errors
-    /// When a line is no result (the last one may be incomplete), or of another subject.
+    /// When a line is no result (the last one may be incomplete), or of another subject, or the
+    /// file cannot be renamed.
     pub(super) fn open(subject: Subject, path: Option<&Path>) -> Result<Self> {
+        let kept = Self::load(subject, path)?;
+        match path.filter(|_| kept.lacks_a_load()) {
+            Some(path) => {
+                std::fs::rename(path, old(path)).at("rename", path)?;
+                Self::load(kept.subject, Some(path))
+            }
+            None => Ok(kept),
+        }
+    }
+
+    fn load(subject: Subject, path: Option<&Path>) -> Result<Self> {
         let mut all: Vec<Repetition> = Vec::new();
         let take = |line: Line<Repetition>| {
             subject.check(&line.subject)?;
@@ -82,6 +95,12 @@ impl Kept {
         })
     }
 
+    /// Whether a load failed in all repetitions.
+    fn lacks_a_load(&self) -> bool {
+        let failed = |load| self.all.iter().all(|r| r.ran(load).is_none());
+        !self.all.is_empty() && (0..self.subject.loads.len()).any(failed)
+    }
+
     /// Adds a repetition, in the file first.
     pub(super) fn add(&mut self, repetition: Repetition) -> Result<()> {
         if let Some(lines) = &mut self.lines {
@@ -97,4 +116,11 @@ impl Kept {
     pub(super) fn all(&self) -> &[Repetition] {
         &self.all
     }
+}
+
+/// Name of a file that is put aside.
+fn old(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".old");
+    name.into()
 }

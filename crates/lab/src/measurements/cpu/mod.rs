@@ -293,11 +293,18 @@ impl Cpu {
         run: impl Fn(Option<&Load<'_>>) -> Result<Ran, String>,
     ) -> Result<()> {
         let loads = self.loads();
+        let mut is_told = false;
         while let Some(number) = self.next(plan, kept.all()) {
             let idle = run(None).map_err(|why| Error::run(format!("{NONE}: {why}")))?;
             let mut runs = Vec::new();
             for position in order(loads.len(), SEED, number) {
-                let ran = run(loads.get(position)).map_or_else(Run::Failed, Run::Ran);
+                let load = loads.get(position);
+                let ran = run(load).map_or_else(Run::Failed, Run::Ran);
+                // The report has all failures, but may be hours away.
+                if let (Run::Failed(why), Some(load), false) = (&ran, load, is_told) {
+                    eprintln!("mpbond: {}: failed: {why}", load.name);
+                    is_told = true;
+                }
                 runs.push((position, ran));
             }
             runs.sort_by_key(|(position, _)| *position);

@@ -522,6 +522,29 @@ fn repetitions_are_kept_for_a_later_call() {
 }
 
 #[test]
+fn all_run_again_where_a_load_never_ran() {
+    let c = both();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let fails = |load: Option<&Load<'_>>| match load {
+        Some(load) if load.name == "quarter" => Err("no such file".to_owned()),
+        _ => Ok(as_named(load)),
+    };
+    let (failed, _) = repeated_by(&c, fails, Some(&path));
+    assert_eq!(failed.len(), 4);
+    let text = std::fs::read_to_string(&path).unwrap();
+    // `experiments/run` finds failures by this text.
+    assert!(text.lines().all(|line| line.contains("\"failed\":")));
+    let (all, outcome) = repeated_by(&c, |load| Ok(as_named(load)), Some(&path));
+    assert_eq!(all, repeated_by(&c, |load| Ok(as_named(load)), None).0);
+    assert!(outcome.checks.is_empty() && outcome.notes.is_empty());
+    let old = std::fs::read_to_string(folder.path().join("a.jsonl.old")).unwrap();
+    assert_eq!(old, text);
+    let (again, _) = repeated_by(&c, |_| panic!("runs again"), Some(&path));
+    assert_eq!(again, all);
+}
+
+#[test]
 fn fewer_repetitions_than_planned_are_told() {
     let c = both();
     let folder = tempfile::tempdir().unwrap();
