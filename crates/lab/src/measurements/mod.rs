@@ -246,7 +246,7 @@ impl Measurement {
         let quick = options.is_quick() || (options.repetitions == Some(1) && !is_cpu);
         let outcome = match &self.kind {
             Kind::Airtime(airtime) => airtime.measure()?,
-            Kind::Cpu(cpu) => cpu.measure(&self.head.name, options)?,
+            Kind::Cpu(cpu) => cpu.measure(&self.head.name, &self.text, options)?,
             Kind::Causes(causes) => causes.measure(quick)?,
             Kind::CpuShare(shares) => shares.measure()?,
             Kind::Handover(handover) => handover.measure(quick)?,

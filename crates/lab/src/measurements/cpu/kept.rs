@@ -17,14 +17,18 @@ pub(super) struct Subject {
     /// Length of a run.
     seconds: f64,
     loads: Vec<String>,
+    /// Schemes of the experiment's file, as TOML.
+    schemes: String,
 }
 
 impl Subject {
-    pub(super) fn new(experiment: &str, length: Duration, loads: Vec<String>) -> Self {
+    /// `file` is the text of the experiment's file.
+    pub(super) fn new(experiment: &str, length: Duration, loads: Vec<String>, file: &str) -> Self {
         Self {
             experiment: experiment.to_owned(),
             seconds: length.as_secs_f64(),
             loads,
+            schemes: schemes_of(file),
         }
     }
 
@@ -34,11 +38,18 @@ impl Subject {
             let (theirs, ours) = (other.seconds, self.seconds);
             return Err(format!("runs of {theirs} s instead of {ours} s"));
         }
-        match other.loads == self.loads {
+        match other.loads == self.loads && other.schemes == self.schemes {
             true => Ok(()),
             false => Err("runs of other loads than those of the experiment's file".to_owned()),
         }
     }
+}
+
+/// The schemes in the text of a file, without its comments and with sorted keys.
+fn schemes_of(file: &str) -> String {
+    let table = file.parse::<toml::Table>().unwrap_or_default();
+    let schemes = table.get("scheme").map(toml::Value::to_string);
+    schemes.unwrap_or_default()
 }
 
 /// One line of the file.

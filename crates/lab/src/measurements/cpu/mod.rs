@@ -246,13 +246,19 @@ impl Cpu {
     }
 
     /// Completes the repetitions that are kept for the experiment of this name, and reports all.
+    /// `file` is the text of its file.
     ///
     /// # Errors
     /// When the file that keeps them is wrong or cannot be written.
-    pub(super) fn measure(&self, experiment: &str, options: &Options) -> Result<Outcome> {
+    pub(super) fn measure(
+        &self,
+        experiment: &str,
+        file: &str,
+        options: &Options,
+    ) -> Result<Outcome> {
         let plan = self.plan(options);
         let names = self.loads().into_iter().map(|load| load.name).collect();
-        let subject = Subject::new(experiment, plan.length, names);
+        let subject = Subject::new(experiment, plan.length, names, file);
         let mut kept = Kept::open(subject, options.resume.as_deref())?;
         let mut outcome = Outcome {
             inexact: self.inexact(options),

@@ -407,7 +407,7 @@ fn repeated_by(
 
 fn subject(c: &Cpu, name: &str, plan: &Plan) -> Subject {
     let loads = c.loads().into_iter().map(|load| load.name).collect();
-    Subject::new(name, plan.length, loads)
+    Subject::new(name, plan.length, loads, HALF)
 }
 
 /// A use of each load of [`HALF`] and [`QUARTER`].
@@ -561,7 +561,7 @@ fn fewer_repetitions_than_planned_are_told() {
         c.repeat(&plan, &mut kept, |load| Ok(as_named(load)))
             .unwrap();
         // All are there, so that nothing is started.
-        c.measure("a", &options).unwrap().notes
+        c.measure("a", HALF, &options).unwrap().notes
     };
     assert_eq!(notes(2), ["2 of 4 planned repetitions"]);
     assert!(notes(4).is_empty());
@@ -590,6 +590,15 @@ fn repetitions_of_another_subject_are_refused() {
     assert!(refused(&c, "a", &short).contains(":1: runs of 20 s instead of 0.5 s"));
     let other = cpu(&format!("seconds = 20\nrepetitions = 4\n{HALF}"));
     assert!(refused(&other, "a", &c.plan(&Options::default())).contains("runs of other loads"));
+    // The same names, with another scheme; or only another comment.
+    let open = |file: &str| {
+        let loads = c.loads().into_iter().map(|load| load.name).collect();
+        let of_file = Subject::new("a", Duration::from_secs(20), loads, file);
+        Kept::open(of_file, Some(&path)).map(|kept| kept.all().len())
+    };
+    let why = open(&HALF.replace("0.5", "0.6")).unwrap_err().to_string();
+    assert!(why.contains(":1: runs of other loads"), "{why}");
+    assert_eq!(open(&format!("# Half.\n{HALF}")).unwrap(), 4);
     let text = std::fs::read_to_string(&path).unwrap();
     let line = text.lines().next().unwrap();
     for (lines, words) in [
