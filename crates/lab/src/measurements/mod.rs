@@ -271,7 +271,7 @@ impl Measurement {
                 let holds = check.holds.filter(|_| !outcome.inexact.contains(&c.of));
                 Check { holds, ..check }
             })
-            .chain(outcome.checks)
+            .chain(outcome.checks.iter().cloned())
             .collect();
         sheet.paper = (self.head.papers.iter())
             .map(|p| Beside {
@@ -280,7 +280,7 @@ impl Measurement {
                 published: p.published.clone(),
                 ours: shown(&p.of, value(&p.of)),
                 order: p.order.map(|order| {
-                    let interval = outcome.intervals.get(&p.of).copied();
+                    let interval = outcome.deciding_interval(&p.of);
                     order.words(interval, |end| shown(&p.of, Some(end)))
                 }),
             })

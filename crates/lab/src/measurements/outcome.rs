@@ -18,3 +18,27 @@ pub(super) struct Outcome {
     pub(super) pictures: Vec<String>,
     pub(super) notes: Vec<String>,
 }
+
+impl Outcome {
+    /// The interval of a figure that is exact enough for a verdict.
+    pub(super) fn deciding_interval(&self, of: &str) -> Option<(f64, f64)> {
+        let interval = self.intervals.get(of).copied();
+        interval.filter(|_| !self.inexact.contains(of))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inexact_figure_decides_nothing() {
+        let mut outcome = Outcome::default();
+        let key = "less: saving_share";
+        outcome.intervals.insert(key.to_owned(), (0.1, 0.2));
+        assert_eq!(outcome.deciding_interval(key), Some((0.1, 0.2)));
+        assert_eq!(outcome.deciding_interval("more: saving_share"), None);
+        outcome.inexact.insert(key.to_owned());
+        assert_eq!(outcome.deciding_interval(key), None);
+    }
+}
