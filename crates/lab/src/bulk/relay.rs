@@ -56,7 +56,7 @@ impl Relay {
     /// Opens the socket.
     ///
     /// # Errors
-    /// When the socket cannot be opened, or the interval is not 100 µs to 100 ms.
+    /// When the socket cannot be opened, or [`RelayOptions::check`] fails.
     pub fn open(options: RelayOptions) -> Result<Self> {
         options.check()?;
         let what = format_args!("cannot listen at {}", options.listen).to_string();

@@ -256,7 +256,9 @@ impl Transfer {
                 return Some("a relay runs over the loopback interface".to_owned());
             }
             Link::Loopback if self.transport == Transport::L2 => {
-                return Some("the transport l2 needs link = \"veth\"".to_owned());
+                return Some(
+                    "the transport l2 needs link = \"veth\" or \"veth-packets\"".to_owned(),
+                );
             }
             Link::Veth | Link::VethPackets | Link::Loopback => {}
         }
