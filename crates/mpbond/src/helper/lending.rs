@@ -167,6 +167,7 @@ impl LentLink {
         let mut moved = false;
         // Relays with something to carry, down and up.
         let mut with_bytes = [0; 2];
+        let mut is_counted = [true; 2];
         for (over, handle) in relays {
             let Some(stats) = handle.stats() else {
                 continue;
@@ -176,6 +177,8 @@ impl LentLink {
             add(&mut counts.hs, before.hs, new.hs);
             add(&mut counts.pipes, before.pipe, new.pipe);
             moved |= new.moved != before.moved;
+            is_counted[0] &= stats.hs.bytes_received.is_some();
+            is_counted[1] &= stats.hs.bytes_sent.is_some();
             for (count, carries) in with_bytes.iter_mut().zip(new.carries_since(&before)) {
                 *count += usize::from(carries);
             }
@@ -185,10 +188,12 @@ impl LentLink {
             let Some(lending) = &mut counts.lendings[way] else {
                 continue;
             };
-            // No rate where the interface is gone, or has another name.
-            let rate = all.and_then(|all| {
+            // No rate where the interface is gone, or has another name, or where the kernel does not
+            // count what relays carry: all of that would be own traffic.
+            let rate = all.filter(|_| is_counted[way]).and_then(|all| {
                 let passed = Passed {
-                    all_bytes: all[way].saturating_sub(counts.pipes[way]),
+                    all_bytes: all[way],
+                    pipe_bytes: counts.pipes[way],
                     lent_bytes: counts.hs[way],
                 };
                 lending.handle_reading(now, passed, with_bytes[way])

@@ -378,10 +378,10 @@ fn lend(setting: &Setting) {
          {own_part:.3} and lent {lent_part:.3}; lent again {again:.3} after {recovery:.1?}; \
          {limits} changes of limits while idle"
     );
-    // Wide limits, for a machine with other load. Without a stated capacity, an own download has
-    // about half of the link.
+    // Wide limits, for a machine with other load. Without a stated capacity, own transfers have
+    // 0.3 to 0.6 of the link.
     assert!(idle >= 0.8 * alone, "{idle} are lent, {alone} alone");
-    assert!(own_part >= 0.9 * alone, "{own_part} own, {alone} alone");
+    assert!(own_part >= 0.75 * alone, "{own_part} own, {alone} alone");
     assert!(lent_part > 0.0, "nothing is lent");
     assert!(recovery <= Duration::from_secs(8), "{recovery:?}");
 }

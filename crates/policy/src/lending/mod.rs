@@ -29,7 +29,8 @@ const FLOOR_PERCENT: u64 = 2;
 
 /// Rate on the wire that each relay with something to carry has in any case, 16 kB/s. Its sender
 /// aborts when it sees closed windows only for 30 s (TCP_USER_TIMEOUT), and Linux opens a window
-/// again when a sixteenth of the receive buffer is free. Measured: aborts below 8 kB/s.
+/// again when a sixteenth of the receive buffer is free: with segments of 64 KiB and a buffer of
+/// 2 MiB, senders aborted below about 8 kB/s.
 const FLOOR_EACH: BitRate = BitRate::from_bps(128_000);
 
 /// Part of the capacity up to which [`FLOOR_EACH`] is kept, in percent.
@@ -49,7 +50,9 @@ const PAYLOAD_PERCENT: u64 = 95;
 pub struct Passed {
     /// All that has passed the interface.
     pub all_bytes: u64,
-    /// The part of it that relays have carried.
+    /// The part of it that pipes of relays have carried.
+    pub pipe_bytes: u64,
+    /// The part of it that relays have carried over their HS-Paths.
     pub lent_bytes: u64,
 }
 
@@ -134,8 +137,9 @@ fn own_and_lent(
 ) -> (BitRate, BitRate) {
     let rate = |bytes: u64, before| BitRate::over(bytes.saturating_sub(before), now.since(then));
     let all = rate(passed.all_bytes, before.all_bytes);
+    let pipes = rate(passed.pipe_bytes, before.pipe_bytes);
     let lent = rate(passed.lent_bytes, before.lent_bytes);
-    (less(all, lent), lent)
+    (less(less(all, pipes), lent), lent)
 }
 
 fn less(rate: BitRate, by: BitRate) -> BitRate {

@@ -51,6 +51,7 @@ impl World {
             if self.now_ms.is_multiple_of(200) {
                 let passed = Passed {
                     all_bytes: (self.own_bytes + self.lent_bytes) as u64,
+                    pipe_bytes: 0,
                     lent_bytes: self.lent_bytes as u64,
                 };
                 let now = Timestamp::from_nanos(self.now_ms * 1_000_000);
@@ -153,6 +154,7 @@ fn each_relay_has_16_kb_a_second_up_to_a_quarter_of_the_capacity() {
         for n in 0..4 {
             let passed = Passed {
                 all_bytes: capacity.bytes_in(READ_EVERY) * n,
+                pipe_bytes: 0,
                 lent_bytes: 0,
             };
             let now = Timestamp::from_nanos(n * 200_000_000);
@@ -201,6 +203,7 @@ fn a_rest_of_relays_ends_the_limit() {
     let now = Timestamp::from_nanos((world.now_ms + 1_200) * 1_000_000);
     let passed = Passed {
         all_bytes: u64::MAX,
+        pipe_bytes: 0,
         lent_bytes: 0,
     };
     assert_eq!(world.lending.handle_reading(now, passed, 1), None);
@@ -217,6 +220,7 @@ fn bytes_of_relays_that_are_counted_late_are_no_own_traffic() {
         let now = Timestamp::from_nanos(n * 200_000_000);
         let passed = Passed {
             all_bytes,
+            pipe_bytes: 0,
             lent_bytes,
         };
         let rate = lending.handle_reading(now, passed, 1);
@@ -233,8 +237,26 @@ fn counts_that_run_backwards_or_are_huge_do_no_harm() {
     {
         let passed = Passed {
             all_bytes: bytes,
+            pipe_bytes: 0,
             lent_bytes: bytes / 3,
         };
         lending.handle_reading(Timestamp::from_nanos(n as u64), passed, usize::MAX);
+    }
+}
+
+/// The counter of an interface that comes back begins at 0; those of pipes go on.
+#[test]
+fn pipes_are_no_own_traffic_and_hide_none_after_the_interface_came_back() {
+    for (own_bytes, pipe_bytes, is_limited) in [(0, 400_000, false), (400_000, 0, true)] {
+        let mut lending = Lending::new(STATED);
+        let rates = (0..5_u64).map(|n| {
+            let passed = Passed {
+                all_bytes: n * (own_bytes + pipe_bytes),
+                pipe_bytes: 1_000_000_000 + n * pipe_bytes,
+                lent_bytes: 0,
+            };
+            lending.handle_reading(Timestamp::from_nanos(n * 200_000_000), passed, 1)
+        });
+        assert_eq!(rates.last().unwrap().is_some(), is_limited);
     }
 }
