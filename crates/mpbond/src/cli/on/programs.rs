@@ -193,11 +193,13 @@ mod tests {
         let text = format!("#!/bin/sh\nsleep 60 &\necho $! >{}\nwait\n", file.display());
         let program = write(folder.path(), "slow", 0o755, &text);
         let begun = Instant::now();
-        let error = run(&program, &Event::default(), Duration::from_millis(500)).unwrap_err();
+        // Long enough for a shell on a busy machine to start its program.
+        let error = run(&program, &Event::default(), Duration::from_secs(4)).unwrap_err();
         assert_eq!(error.to_string(), "it took too long, and was killed");
         assert!(begun.elapsed() < Duration::from_secs(30));
         // With the program that it runs, which nobody may have waited for yet.
         let child = fs::read_to_string(file).unwrap();
+        assert!(child.ends_with('\n'), "no program was started: {child:?}");
         let runs = || {
             let stat = fs::read_to_string(format!("/proc/{}/stat", child.trim_end()));
             stat.is_ok_and(|stat| !stat.contains(") Z "))

@@ -192,7 +192,8 @@ fn links(text: &mut String, links: &[LinkStatus]) {
                 4,
             ));
         }
-        if let Some(bytes) = link.lent_bytes_left {
+        // What it told before it went may be of another month.
+        if let Some(bytes) = link.lent_bytes_left.filter(|_| link.state == "up") {
             let left = human::bytes(bytes);
             let about = format!("  {}: lends {left} more this month", link.name);
             text.push_str(&wrapped(&about, 4));
