@@ -21,9 +21,12 @@ const TRIAL: Duration = Duration::from_secs(1);
 /// Time for which a cheaper pipe has to suffice.
 const SUFFICES_FOR: Duration = Duration::from_secs(5);
 
-/// Age of its last answer in that time from which it is asked again. So often, five samples of its
-/// signal come in that time, which its process takes while something moves.
+/// Age of its last answer from which it is asked again after that.
 const ANSWERS_EVERY: Duration = Duration::from_millis(500);
+
+/// Time for which one that was left for its weak signal has to answer: five samples of its signal
+/// come in it, which its process takes while something moves.
+const JUDGED_FOR: Duration = Duration::from_secs(4);
 
 /// Time for a pipe that is left to bring what it carries.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -86,6 +89,8 @@ pub(super) struct Choice {
     demand: Average,
     waits_since: Option<Timestamp>,
     suffices_since: Option<Timestamp>,
+    /// The cheaper one that answers, and since when.
+    answers_since: Option<(LinkId, Timestamp)>,
     looked: Option<Timestamp>,
     moved: Option<Timestamp>,
     steps: Vec<Step>,
@@ -104,6 +109,7 @@ impl Default for Choice {
             demand: Average::over(DEMAND),
             waits_since: None,
             suffices_since: None,
+            answers_since: None,
             looked: None,
             moved: None,
             steps: Vec::new(),
@@ -364,7 +370,7 @@ impl Choice {
         let used = self.used;
         let suffices = |pipe: &&Known| pipe.is_usable() && pipe.suffices(now, demand);
         if waits {
-            self.suffices_since = None;
+            self.no_cheaper_one();
             let since = *self.waits_since.get_or_insert(now);
             let other = |pipe: &&Known| pipe.link != used && suffices(pipe);
             if now.since(since) >= WAITS_FOR
@@ -385,10 +391,15 @@ impl Choice {
         self.waits_since = None;
         let mut cheaper = self.pipes.iter().take_while(|pipe| pipe.link != used);
         let Some(link) = cheaper.find(suffices).map(|pipe| pipe.link) else {
-            self.suffices_since = None;
+            self.no_cheaper_one();
             return;
         };
+        // Questions keep its radio awake: none before it is certain to be used if it answers.
         let since = *self.suffices_since.get_or_insert(now);
+        if now.since(since) < SUFFICES_FOR {
+            return;
+        }
+        let answers_since = self.answers_since.filter(|(of, _)| *of == link);
         let Some(pipe) = self.get_mut(link) else {
             return;
         };
@@ -396,9 +407,20 @@ impl Choice {
         if !pipe.has_answered_since(now.before(ANSWERS_EVERY)) {
             let asked = pipe.ask(now);
             self.steps.extend(asked.map(Step::Ask));
-        } else if now.since(since) >= SUFFICES_FOR {
+            return;
+        }
+        let is_unjudged = pipe.is_unjudged();
+        let (_, since) = *self
+            .answers_since
+            .insert(answers_since.unwrap_or((link, now)));
+        if !is_unjudged || now.since(since) >= JUDGED_FOR {
             self.take(now, link, Why::Cheaper(used));
         }
+    }
+
+    fn no_cheaper_one(&mut self) {
+        self.suffices_since = None;
+        self.answers_since = None;
     }
 
     /// The faster one of two pipes is used from now on.
@@ -444,7 +466,7 @@ impl Choice {
         self.since = now;
         self.trial = None;
         self.waits_since = None;
-        self.suffices_since = None;
+        self.no_cheaper_one();
         self.steps.extend([Step::Roles, Step::Chosen(link, why)]);
         match self.get(before).is_some_and(Known::is_usable) {
             true => self.leave(now, before),

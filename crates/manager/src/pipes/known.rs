@@ -85,6 +85,8 @@ struct Left {
     rate: BitRate,
     /// Its signal was weak.
     weak: Pause,
+    /// No good signal was heard since.
+    is_unjudged: bool,
 }
 
 impl Known {
@@ -142,6 +144,7 @@ impl Known {
             self.signal.sample(at, signal);
             if self.signal.is_weak(now) == Some(false) {
                 self.left.weak.end();
+                self.left.is_unjudged = false;
             }
         }
         if self.subflow != Some(facts.subflow) {
@@ -232,6 +235,12 @@ impl Known {
     /// It is left for its weak signal, after it had been used for this long.
     pub(super) fn was_weak(&mut self, now: Timestamp, used_for: Duration) {
         self.left.weak.begin(now, used_for);
+        self.left.is_unjudged = true;
+    }
+
+    /// Whether it was left for its weak signal, and no good one was heard since.
+    pub(super) fn is_unjudged(&self) -> bool {
+        self.left.is_unjudged
     }
 
     /// Whether it can carry data.

@@ -10,8 +10,9 @@
 //! - Bytes have waited for the used pipe for 500 ms, and it is not for applications to choose: the
 //!   cheapest other one that may suffice is *tried*, that is used beside it for 1 s; of the two,
 //!   the one that carried more is used from then on.
-//! - A cheaper one has sufficed for 5 s, and answers, for which it is asked each half second: that
-//!   one is used.
+//! - A cheaper one has sufficed for 5 s, and answers when it is asked then: that one is used. If it
+//!   was left for a weak signal and no good one was heard since, it is asked for 4 s, about each
+//!   half second, which brings the samples that judge it.
 //! - Nothing moves: the cheapest one is used that works and was neither too slow nor weak lately.
 //!
 //! A pipe *suffices* unless its signal is weak, or it was left less than a pause ago: for a weak

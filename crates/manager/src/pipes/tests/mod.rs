@@ -309,13 +309,29 @@ fn a_silent_one_is_left_soon_and_nothing_is_lost() {
     assert_eq!(world.rejoined, [(at, FIRST)]);
     world.run(seconds(5));
     assert!(world.came - world.arrived < 50_000);
-    // It comes back, and has to stay for 5 s.
+    // It comes back, has to stay for 5 s, and is asked once then.
     world.pipes[0].works = true;
     world.pipes[0].joined = true;
-    world.run(Duration::from_millis(4_900));
-    assert_eq!(world.used(), SECOND);
+    let asked = world.asked.len();
+    world.run(seconds(5));
+    assert_eq!((world.used(), world.asked.len()), (SECOND, asked));
     world.run(Duration::from_millis(300));
-    assert_eq!(world.used(), FIRST);
+    assert_eq!((world.used(), world.asked.len()), (FIRST, asked + 1));
+}
+
+/// A question wakes a radio: none is for nothing.
+#[test]
+fn demand_that_rises_again_and_again_brings_at_most_30_questions_in_an_hour() {
+    for low in [3, 4, 5, 6] {
+        let mut world = World::new(&[1.0, 20.0], 5.0);
+        while world.ms() < 3_600_000 {
+            for (rate, time) in [(5.0, 2), (0.3, low)] {
+                world.source = mbps(rate);
+                world.run(seconds(time));
+            }
+        }
+        assert!(world.asked.len() <= 30, "{low} s: {}", world.asked.len());
+    }
 }
 
 /// A pause of the application is none of the pipe.
