@@ -300,9 +300,8 @@ impl Choice {
         let Some(next) = next.map(|pipe| pipe.link) else {
             return false;
         };
-        let used_for = now.since(self.since);
         if let Some(pipe) = self.get_mut(used) {
-            pipe.was_weak(now, used_for);
+            pipe.was_weak(now);
         }
         self.take(now, next, Why::Weak(used));
         self.draining.retain(|draining| draining.link != used);

@@ -32,6 +32,11 @@ const WAKES: Duration = Duration::from_millis(600);
 /// long without one, and without bytes that move, is a pause of the applications.
 const MOST_GAP: Duration = Duration::from_secs(2);
 
+/// Longest pauses of a pipe that was too slow, and of one whose signal was weak: its owner may have
+/// come nearer.
+const MOST_SLOW: Duration = Duration::from_secs(600);
+const MOST_WEAK: Duration = Duration::from_secs(300);
+
 /// Age of a helper's report from which it says nothing about now.
 const STALE: Duration = Duration::from_millis(300);
 
@@ -85,6 +90,8 @@ struct Left {
     rate: BitRate,
     /// Its signal was weak.
     weak: Pause,
+    /// When the signal was first heard to be good since then.
+    good_since: Option<Timestamp>,
     /// No good signal was heard since.
     is_unjudged: bool,
 }
@@ -145,6 +152,7 @@ impl Known {
             if self.signal.is_weak(now) == Some(false) {
                 self.left.weak.end();
                 self.left.is_unjudged = false;
+                self.left.good_since.get_or_insert(now);
             }
         }
         if self.subflow != Some(facts.subflow) {
@@ -228,13 +236,16 @@ impl Known {
     /// It stands by, and its signal may be weak still.
     pub(super) fn stays_weak(&mut self, now: Timestamp) {
         if self.is_weak(now) && !self.left.weak.lasts(now) {
-            self.was_weak(now, Duration::ZERO);
+            self.was_weak(now);
         }
     }
 
-    /// It is left for its weak signal, after it had been used for this long.
-    pub(super) fn was_weak(&mut self, now: Timestamp, used_for: Duration) {
-        self.left.weak.begin(now, used_for);
+    /// It is left for its weak signal. How long it was used does not count: of a pipe at rest the
+    /// signal is not heard.
+    pub(super) fn was_weak(&mut self, now: Timestamp) {
+        let good_since = self.left.good_since.take();
+        let good_for = good_since.map_or(Duration::ZERO, |since| now.since(since));
+        self.left.weak.begin(now, good_for, MOST_WEAK);
         self.left.is_unjudged = true;
     }
 
@@ -305,7 +316,7 @@ impl Known {
 
     /// It was too slow, with this rate, after it had been used for this long.
     pub(super) fn was_slow(&mut self, now: Timestamp, rate: BitRate, used_for: Duration) {
-        self.left.slow.begin(now, used_for);
+        self.left.slow.begin(now, used_for, MOST_SLOW);
         self.left.rate = rate;
     }
 

@@ -3,7 +3,7 @@
 use super::super::facts::PIPES_EVERY;
 use super::super::signal::Signal;
 use super::super::why::Why;
-use super::{FIRST, SECOND, World, seconds};
+use super::{BitRate, FIRST, SECOND, World, seconds};
 
 /// The signal of the first pipe in dBm after so many steps: it falls from -64 by 1 dB/s, then rises
 /// again, with an error of 4 dB to either side.
@@ -49,7 +49,7 @@ fn one_that_stays_weak_is_asked_at_longer_and_longer_intervals_and_not_used() {
     let ends = asked.windows(2).filter(|pair| pair[1] - pair[0] > 5_000);
     let pauses: Vec<u64> = ends.map(|pair| pair[1] - pair[0]).collect();
     // After each pause it has to suffice for 5 s first.
-    let doubled = [25_000, 45_000, 85_000, 165_000, 325_000];
+    let doubled = [25_000, 45_000, 85_000, 165_000, 305_000, 305_000];
     assert_eq!(pauses.len(), doubled.len(), "{asked:?}");
     for (pause, least) in pauses.iter().zip(doubled) {
         assert!((least..least + 500).contains(pause), "{asked:?}");
@@ -59,6 +59,26 @@ fn one_that_stays_weak_is_asked_at_longer_and_longer_intervals_and_not_used() {
     world.pipes[0].signal = Some(Signal::Bluetooth(-55));
     world.run(seconds(606));
     assert_eq!(world.used(), FIRST);
+}
+
+/// While nothing moves no signal is heard, and a pipe is used again once its pause is over.
+#[test]
+fn bursts_begin_ever_more_seldom_on_one_that_stays_weak() {
+    let mut world = World::new(&[10.0, 4.0], 2.0);
+    world.pipes[0].signal = Some(Signal::Bluetooth(-75));
+    let burst = world.source;
+    for _ in 0..50 {
+        world.source = burst;
+        world.run(seconds(2));
+        world.source = BitRate::ZERO;
+        world.run(seconds(70));
+    }
+    let left = world
+        .chosen
+        .iter()
+        .filter(|chosen| chosen.2 == Why::Weak(FIRST));
+    let left = left.count();
+    assert!((2..=16).contains(&left), "{left} of 50 bursts");
 }
 
 #[test]
