@@ -188,8 +188,8 @@ impl LentLink {
             let Some(lending) = &mut counts.lendings[way] else {
                 continue;
             };
-            // No rate where the interface is gone, or has another name, or where the kernel does not
-            // count what relays carry: all of that would be own traffic.
+            // No rate where the interface is gone, or has another name, or where the kernel does
+            // not count what relays carry: all of that would be own traffic.
             let rate = all.filter(|_| is_counted[way]).and_then(|all| {
                 let passed = Passed {
                     all_bytes: all[way],

@@ -203,8 +203,8 @@ impl Usage {
         used.is_some_and(|used| used.account.is_reached(cap))
     }
 
-    /// Writes the file, if one of these caps' accounts or the joules should be saved, or all of them
-    /// since nothing moves any more. Aside from the caller's thread, which is an event loop.
+    /// Writes the file, if one of these caps' accounts or the joules should be saved, or all of
+    /// them since nothing moves any more. Aside from the caller's thread, which is an event loop.
     pub fn save_aside(&mut self, now: Timestamp, caps: &[(Capped, Cap)], is_last: bool) {
         if !is_last && self.file.is_writing() {
             return;
