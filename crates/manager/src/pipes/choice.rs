@@ -393,7 +393,7 @@ impl Choice {
             self.no_cheaper_one();
             return;
         };
-        // Questions keep its radio awake: none before it is certain to be used if it answers.
+        // Questions keep its radio awake: none before it would be used if it answers.
         let since = *self.suffices_since.get_or_insert(now);
         if now.since(since) < SUFFICES_FOR {
             return;
