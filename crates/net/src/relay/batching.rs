@@ -108,7 +108,11 @@ impl Batching {
             } => {
                 let is_close = last_wake.is_some_and(|t| now.saturating_sub(t) < BUSY_GAP);
                 *last_wake = Some(now);
-                *close_wakes = if is_close { *close_wakes + 1 } else { 0 };
+                *close_wakes = if is_close {
+                    close_wakes.saturating_add(1)
+                } else {
+                    0
+                };
                 if *close_wakes < BUSY_WAKES || self.longest.is_zero() {
                     return After::Arrivals;
                 }

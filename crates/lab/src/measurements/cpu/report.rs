@@ -191,7 +191,8 @@ fn enough(values: Vec<f64>, planned: usize) -> Option<Sample> {
     are_enough(values.len(), planned).then(|| Sample::new(values))
 }
 
-/// Cells of a load: `used` and `per_gb` of its undisturbed runs, the others of all.
+/// Cells of a load: `used` and `per_gb` of its undisturbed runs, the others of all, but use is only
+/// of those whose counters did not go back.
 fn row(
     mut cells: Vec<String>,
     used: Option<&Sample>,
@@ -199,7 +200,8 @@ fn row(
     per_gb: Option<f64>,
 ) -> Vec<String> {
     let mean = |of: fn(&Use) -> f64| {
-        let sample: Sample = runs.iter().map(|ran| of(&ran.used)).collect();
+        let known = runs.iter().filter(|ran| !ran.used.went_back());
+        let sample: Sample = known.map(|ran| of(&ran.used)).collect();
         cell(sample.mean().map(|share| share * 100.0))
     };
     let own = used.and_then(Sample::mean);

@@ -192,6 +192,17 @@ fn report_of(c: &Cpu, count: usize, change: fn(&mut Repetition)) -> Outcome {
 }
 
 #[test]
+fn counters_that_went_back_enter_no_mean_of_use() {
+    let c = cpu(&format!("seconds = 20\nrepetitions = 10\n{HALF}"));
+    let outcome = report_of(&c, 5, |r| {
+        r.runs.truncate(1);
+        r.runs[0] = Run::Ran(ran(used(0.51, -0.3)));
+    });
+    // All but idle time, steal, others.
+    assert_eq!(outcome.tables[0].rows[1][4..7], ["51.00", "0.00", "0.00"]);
+}
+
+#[test]
 fn a_saving_needs_an_undisturbed_run_without_a_load() {
     let c = cpu(&format!(
         "seconds = 20\nrepetitions = 10\n{HALF}{QUARTER}{COMPARE}"
