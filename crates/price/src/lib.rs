@@ -26,10 +26,12 @@
 
 mod helper;
 mod mode;
+mod pipe_radios;
 mod radio_cost;
 mod radios;
 
 pub use helper::{Estimate, PricedHelper, PricedLink};
 pub use mode::EnergyMode;
+pub use pipe_radios::PipeRadios;
 pub use radio_cost::RadioCost;
 pub use radios::{RADIOS, Radio, radio};

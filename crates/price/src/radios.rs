@@ -18,7 +18,7 @@ pub struct Radio {
 /// Radios that a configuration can name. A test of the crate `radio` compares their figures with
 /// those of its state machines.
 #[rustfmt::skip]
-pub const RADIOS: [Radio; 8] = [
+pub const RADIOS: [Radio; 11] = [
     new("wifi-s4", (79_100, 0.009_840_04), (210_000, 0.060_69), [0.451, 0.654], [0.0, 0.0]),
     new("umts-2012", (582_100, 0.383_836_7), (8_719_395, 6.997_695), [0.817_88; 2], [122.12, 868.98]),
     new("lte-2012", (260_100, 0.314_903_1), (11_575_717, 12.450_30), [1.288_04; 2], [51.97, 438.39]),
@@ -27,6 +27,9 @@ pub const RADIOS: [Radio; 8] = [
     new("5g-sa-2020", (270_000, 0.2025), (10_946_536, 6.3654), [0.75; 2], [13.5, 29.2]),
     new("5g-lb-2020", (270_000, 0.2025), (10_200_000, 2.5398), [0.75; 2], [13.5, 29.2]),
     new("5g-mmw-2020", (270_000, 0.8235), (10_200_000, 11.1384), [3.05; 2], [1.8, 9.4]),
+    new("watch-wifi", (300_000, 0.072_75), (180_000, 0.021_816), [0.3785, 0.6691], [0.0; 2]),
+    new("watch-bt", (300_000, 0.010_23), (5_000_000, 0.1705), [0.1172, 0.1115], [0.0; 2]),
+    new("phone-bt", (300_000, 0.010_23), (5_000_000, 0.1705), [0.174, 0.2], [0.0; 2]),
 ];
 
 /// Promotion and tail are times in us with energies in J. Powers in W and energies of a bit in nJ

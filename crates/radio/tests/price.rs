@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use mpbond_price::{EnergyMode, Estimate, PricedHelper, PricedLink, RADIOS, RadioCost};
-use mpbond_radio::{Direction, Profiles, radio_cost};
-use mpbond_units::BitRate;
+use mpbond_price::{
+    EnergyMode, Estimate, PipeRadios, PricedHelper, PricedLink, RADIOS, RadioCost, radio,
+};
+use mpbond_radio::{Account, Direction, Packet, Phase, Placement, Profiles, Radio, radio_cost};
+use mpbond_units::{BitRate, Timestamp};
 
 const BALANCED: f64 = EnergyMode::Balanced.joules_per_second();
 
@@ -245,5 +247,57 @@ fn named_radios_are_those_of_the_profiles() {
                 radio.name
             );
         }
+    }
+}
+
+/// Mean power of a pipe's radios, by their state machines, while packets of 1500 bytes come down at
+/// this rate for 4 s.
+fn measured(radios: &PipeRadios, kbps: u64) -> f64 {
+    let profiles = Profiles::shipped().unwrap();
+    let every = Duration::from_nanos(12_000_000_000 / kbps);
+    let watts = |(name, direction): (&str, Direction)| {
+        let mut radio = Radio::new(profiles.radio(name).unwrap(), Placement::Live);
+        let mut sums = Account::default();
+        let packet = Packet {
+            direction,
+            bytes: 1_500,
+        };
+        let first = radio.packet(Timestamp::ZERO, packet, &mut sums);
+        let mut last = first;
+        for n in 1..u32::try_from(kbps / 3).unwrap() {
+            last = radio.packet(first + every * n, packet, &mut sums);
+        }
+        radio.finish(last, &mut sums);
+        let sums = sums.summary();
+        let before = sums.phases.iter();
+        let before = before.filter(|sum| matches!(sum.phase, Phase::Idle | Phase::Promotion));
+        let joules = sums.joules_without_last_tail - before.map(|sum| sum.joules).sum::<f64>();
+        joules / last.since(first).as_secs_f64()
+    };
+    let far = radios.far.unwrap().name;
+    watts((radios.near.name, Direction::Down)) + watts((far, Direction::Up))
+}
+
+/// Where full packets are at most 50 ms apart; the power is less where they are farther, of
+/// Bluetooth and WiFi alike.
+#[test]
+fn power_of_a_pipe_is_that_of_the_state_machines_from_240_kbit_per_s_on() {
+    let pipe = |near, far| PipeRadios {
+        near: radio(near).unwrap(),
+        far: radio(far),
+    };
+    let bluetooth = pipe("watch-bt", "phone-bt");
+    let wifi = pipe("watch-wifi", "wifi-s4");
+    let watts =
+        |pipe: &PipeRadios, kbps: u64| pipe.watts(BitRate::from_bps(kbps * 1_000), BitRate::ZERO);
+    for kbps in [250, 1_000, 10_000] {
+        for pipe in [&bluetooth, &wifi, &pipe("lte-2012", "lte-2020-tmobile")] {
+            near(measured(pipe, kbps), watts(pipe, kbps), 0.02);
+        }
+    }
+    for kbps in [100, 200] {
+        let [least, most] = [&bluetooth, &wifi].map(|pipe| measured(pipe, kbps));
+        assert!(least < watts(&bluetooth, kbps) && most < watts(&wifi, kbps));
+        assert!(most > 3.0 * least, "{least} {most}");
     }
 }
