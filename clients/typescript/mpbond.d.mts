@@ -34,7 +34,7 @@ export interface Link {
   mode: Mode;
   max_segment_bytes?: number;
   error?: string;
-  choice?: { state: "used" | "tried" | "standby"; reason: string };
+  choice?: { state: "used" | "tried" | "standby"; reason: string; milliwatts?: number };
   ethernet?: { used: boolean; reason?: string };
   energy?: Energy;
   cap?: { used_bytes: number; bytes: number; resets: string; days?: { day: string; bytes: number }[] };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mpbond_price::PipeRadios;
 use mpbond_session::{HelperId, PathNumber};
 
 use crate::express::WORTH_OPENING;
@@ -42,6 +43,9 @@ pub struct Link {
     /// Of a pipe: its place, the cheapest one first, among those to the same helper of which the
     /// best one is used (ADR 0040). `None`: it is used whatever the others do.
     pub place: Option<usize>,
+    /// Of a pipe with a place: its radios, where they are named. Where those of all such pipes to
+    /// its helper are, the order by cost is that of their energy (ADR 0066).
+    pub radios: Option<PipeRadios>,
     /// Applications choose among the pipes with a place, by rules: none is tried because the used
     /// one is too slow.
     pub by_app: bool,
@@ -59,6 +63,7 @@ impl Link {
             backup: false,
             number: None,
             place: None,
+            radios: None,
             by_app: false,
             pause: Duration::ZERO,
         }

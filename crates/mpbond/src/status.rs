@@ -473,6 +473,10 @@ pub struct ChoiceStatus {
     pub state: String,
     /// Reason for which the used one is used.
     pub reason: String,
+    /// Power that its radios need for the present demand by their models, in mW, where pipes are
+    /// chosen by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub milliwatts: Option<u64>,
 }
 
 /// Use of the cap of a link in the present period.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use mpbond_price::{PipeRadios, radio};
 use mpbond_sim::link::{LinkChange, LinkConfig, Rate, packet_loss};
 use mpbond_sim::wear::Walk;
 use mpbond_sim::world::{
@@ -168,5 +169,48 @@ fn a_pipe_that_stays_weak_is_left_once() {
         let (joins, bytes) = weak(seed);
         assert_eq!(joins, 3, "two, and one again");
         assert!(bytes < 60_000, "{bytes}");
+    }
+}
+
+/// Bytes of Bluetooth and of WiFi in a download at this rate for 20 s, by the energy of a watch's
+/// and a phone's radios, with Bluetooth at this place in the configuration.
+fn by_energy(seed: u64, mbps: f64, place: usize) -> [u64; 2] {
+    let named = |near, far| PipeRadios {
+        near: radio(near).unwrap(),
+        far: radio(far),
+    };
+    let mut scenario = pipes(100.0, ms(25), &[BLUETOOTH_MBPS, 20.0]);
+    scenario.seed = seed;
+    let radios = [
+        named("watch-bt", "phone-bt"),
+        named("watch-wifi", "wifi-s4"),
+    ];
+    for (i, route) in scenario.routes.iter_mut().enumerate() {
+        route.place = Some(i ^ place);
+        route.radios = Some(radios[i]);
+    }
+    let every = ms(160);
+    let bytes = BitRate::from_mbps(mbps).bytes_in(every);
+    let mut exchange = Exchange::download(When::At(ms(1_000)), bytes * 125);
+    exchange.origin.pace = Some(Pace { bytes, every });
+    let outcome = World::new(scenario.with_exchange(exchange)).run();
+    let outcome = outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    let shares = &outcome.exchanges[0].shares;
+    ["pipe0", "pipe1"].map(|name| {
+        let share = shares.iter().find(|share| share.route == name);
+        share.map_or(0, |share| share.bytes)
+    })
+}
+
+/// Bluetooth's radios need 0.32 W, those of WiFi 1.03 W.
+#[test]
+fn bluetooth_carries_150_kbit_per_s_and_wifi_nine_tenths_of_5_mbit_per_s_in_either_order() {
+    for seed in 1..=5 {
+        for place in [0, 1] {
+            let [bluetooth, wifi] = by_energy(seed, 0.15, place);
+            assert_eq!((bluetooth, wifi), (375_000, 0));
+            let [bluetooth, wifi] = by_energy(seed, 5.0, place);
+            assert!(wifi > 9 * bluetooth, "{bluetooth} {wifi}");
+        }
     }
 }

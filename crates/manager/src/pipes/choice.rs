@@ -6,6 +6,7 @@ use mpbond_session::SubflowId;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::average::Average;
+use super::cost;
 use super::facts::PipeFacts;
 use super::known::Known;
 use super::why::{PipeChoice, PipeUse, Why};
@@ -33,6 +34,9 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Time without bytes from which on a change of the pipe costs nothing.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// The number that no pipe has.
+const NONE: LinkId = LinkId(usize::MAX);
 
 /// Time constant of the demand.
 const DEMAND: Duration = Duration::from_secs(1);
@@ -77,7 +81,7 @@ struct Draining {
 /// The pipes of a helper.
 #[derive(Debug)]
 pub(super) struct Choice {
-    /// In their order by cost.
+    /// In their order by cost, as of the last look.
     pipes: Vec<Known>,
     /// None is tried because the used one is too slow.
     by_app: bool,
@@ -87,6 +91,8 @@ pub(super) struct Choice {
     trial: Option<Trial>,
     draining: Vec<Draining>,
     demand: Average,
+    /// Rates down and up: the radios' energy depends on them.
+    flows: [Average; 2],
     waits_since: Option<Timestamp>,
     suffices_since: Option<Timestamp>,
     /// The cheaper one that answers, and since when.
@@ -101,12 +107,13 @@ impl Default for Choice {
         Self {
             pipes: Vec::new(),
             by_app: false,
-            used: LinkId(usize::MAX),
+            used: NONE,
             why: Why::First,
             since: Timestamp::ZERO,
             trial: None,
             draining: Vec::new(),
             demand: Average::over(DEMAND),
+            flows: [Average::over(DEMAND), Average::over(DEMAND)],
             waits_since: None,
             suffices_since: None,
             answers_since: None,
@@ -120,13 +127,12 @@ impl Default for Choice {
 impl Choice {
     pub(super) fn add(&mut self, link: LinkId, place: usize, of: &config::Link) {
         self.by_app = of.by_app;
-        self.pipes.push(Known::new(link, place, of.pause));
-        self.pipes.sort_by_key(Known::order);
+        self.pipes
+            .push(Known::new(link, place, of.pause, of.radios));
         // Nothing has been carried yet.
-        if self.moved.is_none()
-            && let Some(first) = self.pipes.first()
-        {
-            self.used = first.link;
+        match self.moved {
+            None => self.begin(),
+            Some(_) => self.sort(),
         }
         self.steps.push(Step::Roles);
     }
@@ -138,10 +144,9 @@ impl Choice {
         if self.pipes.len() < before {
             self.draining.retain(|draining| draining.link != link);
             self.trial = self.trial.filter(|trial| trial.link != link);
-            if self.used == link
-                && let Some(first) = self.pipes.first()
-            {
-                (self.used, self.why) = (first.link, Why::First);
+            match self.used == link {
+                true => self.begin(),
+                false => self.sort(),
             }
             self.steps.push(Step::Roles);
         }
@@ -153,7 +158,7 @@ impl Choice {
     }
 
     pub(super) fn of(&self, link: LinkId) -> Option<PipeChoice> {
-        self.get(link)?;
+        let pipe = self.get(link)?;
         let state = match self.trial {
             _ if link == self.used => PipeUse::Used,
             Some(trial) if trial.link == link => PipeUse::Tried,
@@ -162,6 +167,7 @@ impl Choice {
         Some(PipeChoice {
             state,
             why: self.why,
+            milliwatts: pipe.watts.map(|watts| (1e3 * watts) as u64),
         })
     }
 
@@ -191,14 +197,18 @@ impl Choice {
         if !self.is_needed() {
             return;
         }
-        let sum = |i: usize| self.pipes.iter().map(|pipe| pipe.moved[i]).sum::<u64>();
-        let moved = sum(0).max(sum(1));
+        let flows = [0, 1].map(|i| self.pipes.iter().map(|pipe| pipe.moved[i]).sum::<u64>());
+        let moved = flows[0].max(flows[1]);
         if let Some(time) = time {
             self.demand.add(moved, time);
+            for (flow, moved) in self.flows.iter_mut().zip(flows) {
+                flow.add(moved, time);
+            }
         }
         if moved > 0 {
             self.moved = Some(now);
         }
+        self.sort();
         let used = self.used;
         for pipe in self.pipes.iter_mut().filter(|pipe| pipe.link != used) {
             pipe.stays_weak(now);
@@ -233,19 +243,21 @@ impl Choice {
         if !self.is_idle(now) || self.trial.is_some() {
             return;
         }
+        self.sort();
         let is_good = |pipe: &&Known| {
             pipe.is_usable() && !pipe.may_be_weak(now) && pipe.known_rate(now).is_none()
         };
-        let Some(good) = self.pipes.iter().find(is_good) else {
+        let Some(good) = self.pipes.iter().find(is_good).map(|pipe| pipe.link) else {
             return;
         };
-        if let Some(used) = self.get(self.used).filter(|used| used.link != good.link) {
-            let why = match used.order() < good.order() {
-                true if used.may_be_weak(now) => Why::Weak(used.link),
-                true => Why::TooSlow(used.link),
-                false => Why::Cheaper(used.link),
+        if good != self.used {
+            let mut before = self.pipes.iter().take_while(|pipe| pipe.link != good);
+            let why = match before.find(|pipe| pipe.link == self.used) {
+                Some(used) if used.may_be_weak(now) => Why::Weak(used.link),
+                Some(used) => Why::TooSlow(used.link),
+                None => self.cheaper(),
             };
-            self.take(now, good.link, why);
+            self.take(now, good, why);
         }
     }
 
@@ -413,7 +425,7 @@ impl Choice {
             .answers_since
             .insert(answers_since.unwrap_or((link, now)));
         if !is_unjudged || now.since(since) >= JUDGED_FOR {
-            self.take(now, link, Why::Cheaper(used));
+            self.take(now, link, self.cheaper());
         }
     }
 
@@ -458,6 +470,33 @@ impl Choice {
     }
 
     // ---- what decisions have in common ----------------------------------------------------
+
+    /// The cheapest one is used from now on.
+    fn begin(&mut self) {
+        self.used = NONE;
+        self.sort();
+        if let Some(first) = self.pipes.first() {
+            self.used = first.link;
+        }
+        self.why = match cost::is_energy(&self.pipes) {
+            true => Why::FewestJoules,
+            false => Why::First,
+        };
+    }
+
+    /// Puts the pipes in their order by cost at the present demand.
+    fn sort(&mut self) {
+        let [down, up] = &self.flows;
+        cost::sort(&mut self.pipes, self.used, [down.rate(), up.rate()]);
+    }
+
+    /// Reason for which a pipe is used that is cheaper than the used one.
+    fn cheaper(&self) -> Why {
+        match cost::is_energy(&self.pipes) {
+            true => Why::FewerJoules(self.used),
+            false => Why::Cheaper(self.used),
+        }
+    }
 
     fn take(&mut self, now: Timestamp, link: LinkId, why: Why) {
         let before = std::mem::replace(&mut self.used, link);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mpbond_price::PipeRadios;
 use mpbond_session::SubflowId;
 use mpbond_units::{BitRate, Timestamp};
 
@@ -44,8 +45,12 @@ const STALE: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) link: LinkId,
-    /// Place in the order by cost.
+    /// Place in the file.
     place: usize,
+    /// Its radios, where they are named.
+    pub(super) radios: Option<PipeRadios>,
+    /// Power of its radios at the present demand, where it is its cost, in W.
+    pub(super) watts: Option<f64>,
     /// Longest time for which its link says nothing though it works.
     pause: Duration,
     /// Its subflow, once the proxy has answered on it.
@@ -97,10 +102,17 @@ struct Left {
 }
 
 impl Known {
-    pub(super) fn new(link: LinkId, place: usize, pause: Duration) -> Self {
+    pub(super) fn new(
+        link: LinkId,
+        place: usize,
+        pause: Duration,
+        radios: Option<PipeRadios>,
+    ) -> Self {
         Self {
             link,
             place,
+            radios,
+            watts: None,
             pause,
             subflow: None,
             carrier: true,
@@ -125,7 +137,7 @@ impl Known {
         }
     }
 
-    /// Order by cost.
+    /// Order in the file.
     pub(super) fn order(&self) -> (usize, LinkId) {
         (self.place, self.link)
     }
@@ -137,9 +149,10 @@ impl Known {
                 subflow,
                 carrier: self.carrier,
                 carried: self.carried,
+                watts: self.watts,
                 left: self.left,
                 signal: std::mem::take(&mut self.signal),
-                ..Self::new(self.link, self.place, self.pause)
+                ..Self::new(self.link, self.place, self.pause, self.radios)
             };
         }
     }

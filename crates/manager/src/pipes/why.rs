@@ -29,25 +29,30 @@ impl PipeUse {
 pub enum Why {
     /// It is the first one of its helper in the configuration.
     First,
+    /// Its radios need the fewest joules per bit.
+    FewestJoules,
     /// The one before does not work, or does not answer.
     Failed(LinkId),
     /// The one before was too slow.
     TooSlow(LinkId),
     /// The signal of the one before was weak.
     Weak(LinkId),
-    /// It is cheaper than the one before, and suffices.
+    /// It comes before the one before, and suffices.
     Cheaper(LinkId),
+    /// Its radios need fewer joules per bit than those of the one before, and it suffices.
+    FewerJoules(LinkId),
 }
 
 impl Why {
     /// The pipe that was used before.
     pub const fn before(self) -> Option<LinkId> {
         match self {
-            Self::First => None,
+            Self::First | Self::FewestJoules => None,
             Self::Failed(before)
             | Self::TooSlow(before)
             | Self::Weak(before)
-            | Self::Cheaper(before) => Some(before),
+            | Self::Cheaper(before)
+            | Self::FewerJoules(before) => Some(before),
         }
     }
 
@@ -55,10 +60,16 @@ impl Why {
     pub fn text(self, before: &str) -> String {
         match self {
             Self::First => "it is the first one of its helper".to_owned(),
+            Self::FewestJoules => "its radios need the fewest joules per bit".to_owned(),
             Self::Failed(_) => format!("\"{before}\" did not work"),
             Self::TooSlow(_) => format!("\"{before}\" was too slow"),
             Self::Weak(_) => format!("the signal of \"{before}\" was weak"),
             Self::Cheaper(_) => format!("it comes before \"{before}\", and suffices"),
+            Self::FewerJoules(_) => {
+                format!(
+                    "its radios need fewer joules per bit than those of \"{before}\", and it suffices"
+                )
+            }
         }
     }
 }
@@ -70,4 +81,6 @@ pub struct PipeChoice {
     pub state: PipeUse,
     /// The reason for which the used pipe is used.
     pub why: Why,
+    /// Power of its radios at the present demand, in mW, where the choice is by energy.
+    pub milliwatts: Option<u64>,
 }

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use mpbond_net::DeviceId;
 pub use mpbond_net::Endpoint as ProxyAddress;
 use mpbond_net::pipe::PipeAddress;
+use mpbond_price::PipeRadios;
 use mpbond_session::{BufferDelay, FeedbackRule, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
 
@@ -122,7 +123,7 @@ pub struct PathConfig {
 }
 
 /// A helper and the pipe to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HelperRef {
     /// Name shown to people.
     pub name: String,
@@ -143,6 +144,8 @@ pub struct HelperRef {
     pub ethernet_frames: bool,
     /// Rules choose among the pipes with a place: none is tried because the used one is too slow.
     pub by_app: bool,
+    /// Its radios, where they are named.
+    pub radios: Option<PipeRadios>,
 }
 
 /// Address of a helper.

@@ -7,13 +7,14 @@ use std::ops::Range;
 
 use mpbond_net::DeviceId;
 use mpbond_net::pipe::PipeAddress;
+use mpbond_price::PipeRadios;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::link_names::LinkNames;
 use super::primary::{HelperAddress, HelperRef};
 use super::source::{ConfigError, Source};
-use super::value::{FromText as _, Interface, Name, Text};
+use super::value::{FromText as _, Interface, Name, RadioName, Text};
 
 /// Maximum number of pipes to one device: it accepts twice as many control connections, since lost
 /// ones may not have been detected yet.
@@ -29,6 +30,8 @@ pub(super) struct HelperFile {
     source: Option<Spanned<Text<IpAddr>>>,
     backup: Option<Spanned<bool>>,
     ethernet_frames: Option<Spanned<bool>>,
+    radio: Option<Spanned<Text<RadioName>>>,
+    far_radio: Option<Spanned<Text<RadioName>>>,
     #[serde(default)]
     pipes: Pipes,
     #[serde(default)]
@@ -54,6 +57,8 @@ struct PipeFile {
     source: Option<Spanned<Text<IpAddr>>>,
     backup: Option<Spanned<bool>>,
     ethernet_frames: Option<Spanned<bool>>,
+    radio: Option<Spanned<Text<RadioName>>>,
+    far_radio: Option<Spanned<Text<RadioName>>>,
 }
 
 impl HelperFile {
@@ -76,6 +81,11 @@ impl HelperFile {
                 "helper.ethernet_frames",
                 self.ethernet_frames.as_ref().map(Spanned::span),
             ),
+            ("helper.radio", self.radio.as_ref().map(Spanned::span)),
+            (
+                "helper.far_radio",
+                self.far_radio.as_ref().map(Spanned::span),
+            ),
         ];
         keys.into_iter().find_map(|(key, span)| Some((key, span?)))
     }
@@ -92,6 +102,16 @@ pub(super) fn helper_refs(
         for pipe in pipes_of(source, helper, names)? {
             pipe.check_beside(source, &all)?;
             all.push(pipe);
+        }
+    }
+    for pipe in &all {
+        if let Some(key) = all.iter().find_map(|other| pipe.lacks(other)) {
+            return Err(source.wrong(
+                pipe.section.clone(),
+                &format!("{}.{key}", pipe.key),
+                "missing: name the radios of all pipes of this helper, by which they are compared, \
+                 or of none",
+            ));
         }
     }
     Ok(all.into_iter().map(|described| described.pipe).collect())
@@ -148,6 +168,22 @@ impl Described {
     fn is_looked_for(&self) -> bool {
         self.pipe.address == HelperAddress::Discover
     }
+
+    /// A key that it does not have of the radios by which it is compared with this pipe.
+    fn lacks(&self, other: &Self) -> Option<&'static str> {
+        let is_compared = |pipe: &HelperRef| pipe.place.is_some() && !pipe.backup;
+        let (pipe, other) = (&self.pipe, &other.pipe);
+        if pipe.id != other.id || !is_compared(pipe) || !is_compared(other) {
+            return None;
+        }
+        match (pipe.radios, other.radios) {
+            (None, Some(_)) => Some("radio"),
+            (Some(own), Some(other)) if own.far.is_none() && other.far.is_some() => {
+                Some("far_radio")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The pipes of a section `[[helper]]`.
@@ -177,6 +213,8 @@ fn pipes_of(
             source: helper.source,
             backup: helper.backup,
             ethernet_frames: helper.ethernet_frames,
+            radio: helper.radio,
+            far_radio: helper.far_radio,
         };
         let section = Section {
             source,
@@ -277,6 +315,7 @@ impl Section<'_> {
             ),
         };
         names.add(&key, &name, span)?;
+        let radios = self.radios(pipe.radio, pipe.far_radio)?;
         let pipe = HelperRef {
             name,
             address,
@@ -287,6 +326,7 @@ impl Section<'_> {
             place: None,
             ethernet_frames: pipe.ethernet_frames.is_some_and(Spanned::into_inner),
             by_app: false,
+            radios,
         };
         Ok(Described {
             pipe,
@@ -294,6 +334,26 @@ impl Section<'_> {
             section,
             address: address_span,
         })
+    }
+
+    /// The radios of a pipe, where they are named.
+    fn radios(
+        &self,
+        near: Option<Spanned<Text<RadioName>>>,
+        far: Option<Spanned<Text<RadioName>>>,
+    ) -> Result<Option<PipeRadios>, ConfigError> {
+        if let (None, Some(far)) = (&near, &far) {
+            return Err(self.source.wrong(
+                far.span(),
+                &format!("{}.far_radio", self.key),
+                "the radio of the helper alone: name that of this device as well, by `radio`",
+            ));
+        }
+        let named = |name: Spanned<Text<RadioName>>| name.into_inner().0.0;
+        Ok(near.map(|near| PipeRadios {
+            near: named(near),
+            far: far.map(named),
+        }))
     }
 
     /// The name of a pipe that has none: the given one, the address, or the beginning of the id.

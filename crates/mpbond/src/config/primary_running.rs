@@ -51,6 +51,7 @@ impl PrimaryConfig {
             place: None,
             ethernet_frames: false,
             by_app: false,
+            radios: None,
         });
         Ok(true)
     }

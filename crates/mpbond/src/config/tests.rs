@@ -449,6 +449,56 @@ fn a_pipe_is_described_in_the_section_of_its_helper_or_in_its_own() {
     assert_eq!(looked_for[0].address, HelperAddress::Discover);
 }
 
+/// Sums of some radios and of others would be compared.
+#[test]
+fn radios_are_named_for_all_pipes_that_are_compared_or_for_none() {
+    let pipe = |n: u8, keys: &str| format!("[[helper.pipe]]\naddress = \"10.0.0.{n}:1\"\n{keys}");
+    let file = |pipes: &str, one: &str, other: &str| {
+        let pipes = format!("pipes = \"{pipes}\"\n{}{}", pipe(1, one), pipe(2, other));
+        format!("{PROXY}[[helper]]\nid = \"ID\"\n{pipes}")
+    };
+    let (bt, wifi) = ("radio = \"watch-bt\"\n", "radio = \"watch-wifi\"\n");
+    let both = |near: &str, far: &str| format!("{near}far_radio = \"{far}\"\n");
+    let best = with(
+        &file("best", &both(bt, "phone-bt"), &both(wifi, "wifi-s4")),
+        PrimaryConfig::load,
+    );
+    let named = |pipe: &HelperRef| {
+        pipe.radios
+            .map(|r| (r.near.name, r.far.map(|far| far.name)))
+    };
+    let radios: Vec<_> = best.unwrap().helpers.iter().map(named).collect();
+    let expected = [("watch-bt", "phone-bt"), ("watch-wifi", "wifi-s4")];
+    assert_eq!(radios, expected.map(|(near, far)| Some((near, Some(far)))));
+    let names = "name the radios of all pipes of this helper, by which they are compared, or of \
+                 none";
+    for pipes in ["best", "app"] {
+        let error = primary_error(&file(pipes, bt, ""));
+        assert_eq!(
+            error,
+            format!("c.toml:10: helper.pipe.radio: missing: {names}")
+        );
+        let error = primary_error(&file(pipes, wifi, &both(bt, "phone-bt")));
+        assert_eq!(
+            error,
+            format!("c.toml:7: helper.pipe.far_radio: missing: {names}")
+        );
+        with(&file(pipes, bt, "backup = true\n"), PrimaryConfig::load).unwrap();
+    }
+    with(&file("all", bt, ""), PrimaryConfig::load).unwrap();
+    let error = primary_error(&file("best", "radio = \"bt\"\n", ""));
+    let unknown = "c.toml:9: helper.pipe.radio: \"bt\" is not the name of a radio, such as \
+                   \"watch-bt\"; radios are wifi-s4, ";
+    assert!(error.starts_with(unknown), "{error}");
+    let error = primary_error(&file("all", "far_radio = \"phone-bt\"\n", ""));
+    let alone = "the radio of the helper alone: name that of this device as well, by `radio`";
+    assert_eq!(error, format!("c.toml:9: helper.pipe.far_radio: {alone}"));
+    // In the section of the helper, beside those of pipes.
+    let error = primary_error(&file("all", "", "").replace("pipes = ", &format!("{bt}pipes = ")));
+    let moved = "this helper has [[helper.pipe]] sections: move the key into one of them";
+    assert_eq!(error, format!("c.toml:6: helper.radio: {moved}"));
+}
+
 #[test]
 fn pipes_count_as_links_of_which_there_are_16() {
     let pipes = |count: usize| {

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
 use mpbond_net::pipe::PipeAddress;
+use mpbond_price::{RADIOS, Radio, radio};
 use mpbond_session::SchedulerKind;
 use mpbond_units::BitRate;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
@@ -119,6 +120,20 @@ impl FromText for Level {
             .filter(|level| (1..=100).contains(level))
             .map(Self)
             .ok_or_else(|| format!("\"{text}\" is not {}", Self::EXPECTED))
+    }
+}
+
+/// A radio whose energy is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RadioName(pub &'static Radio);
+
+impl FromText for RadioName {
+    const EXPECTED: &'static str = "the name of a radio, such as \"watch-bt\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        radio(text).map(Self).ok_or_else(|| {
+            let names = RADIOS.map(|radio| radio.name).join(", ");
+            format!("\"{text}\" is not {}; radios are {names}", Self::EXPECTED)
+        })
     }
 }
 

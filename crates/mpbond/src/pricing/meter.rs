@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpbond_price::{PricedHelper, PricedLink, Radio, RadioCost, radio};
+use mpbond_price::{PipeRadios, PricedHelper, PricedLink, Radio, RadioCost, radio};
 use mpbond_session::LeastBurst;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::rate::{LEAST_TO_KNOW, Rate};
 
-/// Radio of both ends of a pipe: which one it is, nobody says.
+/// Radio of the ends of a pipe of which it is not named.
 const OF_PIPES: &str = "wifi-s4";
 
 /// A link of which the radio is not named: its joules are not counted.
@@ -35,6 +35,17 @@ pub(crate) const UNPRICED: LeastBurst = LeastBurst {
 
 /// Name of an own link, and its radio where that is named.
 pub(crate) type OwnLink<'a> = (&'a str, Option<&'static Radio>);
+
+/// A helper whose radio is named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HelperLink<'a> {
+    /// Name of its link.
+    pub(crate) name: &'a str,
+    /// Its radio towards the Internet.
+    pub(crate) radio: &'static Radio,
+    /// Radios of the pipe to it, where they are named.
+    pub(crate) pipe: Option<PipeRadios>,
+}
 
 /// Bytes that moved over a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,7 +181,7 @@ impl Meter {
         now: Timestamp,
         joules_per_second: f64,
         own: &[OwnLink<'_>],
-        helper: (&str, &Radio),
+        helper: HelperLink<'_>,
     ) -> [LeastBurst; 2] {
         let of = |direction| self.least_burst((now, direction), joules_per_second, own, helper);
         let (up, down) = (of(Direction::Up), of(Direction::Down));
@@ -178,7 +189,7 @@ impl Meter {
             true => LeastBurst {
                 bytes: UNMEASURED,
                 background_bytes: UNMEASURED,
-                tail: helper.1.down.tail.min(LeastBurst::MAX_TAIL),
+                tail: helper.radio.down.tail.min(LeastBurst::MAX_TAIL),
             },
             false => UNPRICED,
         };
@@ -203,7 +214,7 @@ impl Meter {
         (now, direction): (Timestamp, Direction),
         joules_per_second: f64,
         own: &[OwnLink<'_>],
-        (helper, of_helper): (&str, &Radio),
+        helper: HelperLink<'_>,
     ) -> Option<LeastBurst> {
         let cost = |radio: &Radio| match direction {
             Direction::Down => radio.down,
@@ -223,13 +234,15 @@ impl Meter {
                 fastest = (rate, radio.map_or(UNKNOWN, cost));
             }
         }
-        let path = rate(helper).filter(|_| bps > 0)?;
-        let (far, store_bytes) = self.far((now, direction), helper);
-        let far = far.unwrap_or(path).max(path);
-        let pipe = radio(OF_PIPES)?;
+        let path = rate(helper.name).filter(|_| bps > 0)?;
+        let (far_rate, store_bytes) = self.far((now, direction), helper.name);
+        let far_rate = far_rate.unwrap_or(path).max(path);
+        let unnamed = radio(OF_PIPES)?;
+        let near = helper.pipe.map_or(unnamed, |pipe| pipe.near);
+        let far = helper.pipe.and_then(|pipe| pipe.far).unwrap_or(unnamed);
         let pipe = match direction {
-            Direction::Down => [pipe.down, pipe.up],
-            Direction::Up => [pipe.up, pipe.down],
+            Direction::Down => [near.down, far.up],
+            Direction::Up => [near.up, far.down],
         };
         let priced = PricedHelper {
             own: PricedLink {
@@ -237,8 +250,8 @@ impl Meter {
                 rate: BitRate::from_bps(bps),
             },
             helper: PricedLink {
-                radio: cost(of_helper),
-                rate: far,
+                radio: cost(helper.radio),
+                rate: far_rate,
             },
             pipe,
             // The rate over both hops; that of the pipe alone may be higher.
@@ -297,7 +310,12 @@ mod tests {
 
     fn sizes_at(now: Timestamp, meter: &Meter, name: &str, price: f64) -> [LeastBurst; 2] {
         let radio = radio(name).unwrap();
-        meter.least_bursts(now, price, &[("own", Some(radio))], ("phone", radio))
+        let phone = HelperLink {
+            name: "phone",
+            radio,
+            pipe: None,
+        };
+        meter.least_bursts(now, price, &[("own", Some(radio))], phone)
     }
 
     #[test]
@@ -337,6 +355,31 @@ mod tests {
             meter.moved((later, TIME), link, more, radio(name));
         }
         assert_eq!(sizes_at(later, &meter, name, 2.35), [unmeasured; 2]);
+    }
+
+    /// 1.1 W of WiFi at both ends of the pipe, or 0.32 W of Bluetooth.
+    #[test]
+    fn a_helper_is_priced_by_the_radios_of_its_pipe() {
+        let name = "lte-2020-tmobile";
+        let meter = meter(name, 8.0, 1.0);
+        let lte = radio(name).unwrap();
+        let bytes = |pipe: Option<[&str; 2]>| {
+            let named = |name| radio(name).unwrap();
+            let phone = HelperLink {
+                name: "phone",
+                radio: lte,
+                pipe: pipe.map(|[near, far]| PipeRadios {
+                    near: named(near),
+                    far: radio(far),
+                }),
+            };
+            let [_, down] = meter.least_bursts(NOW, 20.0, &[("own", Some(lte))], phone);
+            down.bytes
+        };
+        let (wifi, bluetooth) = (bytes(None), bytes(Some(["watch-bt", "phone-bt"])));
+        assert_eq!(bytes(Some(["wifi-s4", "wifi-s4"])), wifi);
+        assert_eq!(bytes(Some(["wifi-s4", ""])), wifi);
+        assert!(bluetooth < wifi * 9 / 10, "{bluetooth} {wifi}");
     }
 
     /// What the helper reported an hour ago may be of another network.

@@ -4,4 +4,4 @@
 mod meter;
 mod rate;
 
-pub(crate) use meter::{Meter, Moved, OwnLink, UNPRICED, differ};
+pub(crate) use meter::{HelperLink, Meter, Moved, OwnLink, UNPRICED, differ};

@@ -173,6 +173,7 @@ impl Links {
                     backup: pipe.backup,
                     number,
                     place: pipe.place,
+                    radios: pipe.radios,
                     by_app: pipe.by_app,
                     // A Unix socket leads to Bluetooth.
                     pause: match &pipe.address {
@@ -201,6 +202,7 @@ mod tests {
             place: None,
             ethernet_frames: false,
             by_app: false,
+            radios: None,
         }
     }
 

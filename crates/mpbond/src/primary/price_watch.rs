@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::civil::Date;
 use mpbond_manager::LinkId;
 use mpbond_policy::Supply;
-use mpbond_price::Radio;
+use mpbond_price::{PipeRadios, Radio};
 use mpbond_session::{IDLE_LONG, LeastBurst, SubflowState, SubflowStats};
 use mpbond_units::{BitRate, Timestamp};
 
@@ -15,7 +15,7 @@ use super::links::LinkConfig;
 use super::prices::Seen;
 use super::state::Primary;
 use crate::driver::Driver;
-use crate::pricing::{Moved, OwnLink, UNPRICED, differ};
+use crate::pricing::{HelperLink, Moved, OwnLink, UNPRICED, differ};
 use crate::status::{DayJoules, LinkEnergy, WokenFor};
 
 /// Interval of looks while bytes move: a transfer of a second has some.
@@ -161,7 +161,12 @@ impl Primary {
             let price = self.joules_per_second(self.supply_of(&s.name));
             let wanted = match (price, self.radio(&s.name)) {
                 (Some(price), Some(radio)) => {
-                    meter.least_bursts(now, price, &own, (&s.name, radio))
+                    let helper = HelperLink {
+                        name: &s.name,
+                        radio,
+                        pipe: self.radios_of_pipe(&s.name),
+                    };
+                    meter.least_bursts(now, price, &own, helper)
                 }
                 _ => [UNPRICED; 2],
             };
@@ -171,6 +176,15 @@ impl Primary {
                 in_force.insert(s.id, wanted);
             }
         }
+    }
+
+    /// Radios of the pipe with this name, where they are named.
+    fn radios_of_pipe(&self, name: &str) -> Option<PipeRadios> {
+        let links = self.links.borrow().all();
+        links.iter().find_map(|(_, link)| match &**link {
+            LinkConfig::Pipe(pipe) if pipe.name == name => pipe.radios,
+            _ => None,
+        })
     }
 
     /// Names of the own links that are used together.

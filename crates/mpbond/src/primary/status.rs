@@ -83,6 +83,7 @@ impl Primary {
         ChoiceStatus {
             state: choice.state.name().to_owned(),
             reason: self.reason_of(choice.why),
+            milliwatts: choice.milliwatts,
         }
     }
 

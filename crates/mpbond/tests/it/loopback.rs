@@ -136,6 +136,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 place: None,
                 ethernet_frames: false,
                 by_app: false,
+                radios: None,
             }
         })
         .collect();

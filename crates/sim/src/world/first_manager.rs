@@ -12,6 +12,7 @@ pub(super) fn first_manager(scenario: &Scenario) -> Manager {
         helper: route.helper,
         backup: route.backup,
         place: route.place,
+        radios: route.radios,
         pause: route.pause,
         ..Link::path(&route.name)
     });

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use mpbond_manager::{WORTH_OPENING, WithoutProxy};
+use mpbond_price::PipeRadios;
 use mpbond_session::{
     FarReport, HelperId, LeastBurst, Mechanism, SchedulerKind, SessionConfig, StreamClass,
 };
@@ -121,6 +122,8 @@ pub struct Route {
     /// Its place, the cheapest one first, among pipes to one helper of which the best one is used;
     /// `None`: it is used whatever the others do.
     pub place: Option<usize>,
+    /// Radios of such a pipe, by whose energy it is chosen.
+    pub radios: Option<PipeRadios>,
     /// Longest time for which its pipe says nothing though it works.
     pub pause: Duration,
     /// A walk away from the helper, by which the primary sees the signal of a Bluetooth pipe while
@@ -607,6 +610,7 @@ impl Route {
             backup: false,
             cost: 0,
             place: None,
+            radios: None,
             pause: Duration::ZERO,
             walk: None,
             least_bursts: None,

@@ -14,6 +14,7 @@ use super::why::{PipeUse, Why};
 use crate::config;
 use crate::ids::LinkId;
 
+mod energy;
 mod signal;
 
 const FIRST: LinkId = LinkId(0);
@@ -65,10 +66,10 @@ struct World {
 
 impl World {
     fn new(rates: &[f64], source: f64) -> Self {
-        Self::with(rates, source, false)
+        Self::with(rates, source, |_| config::Link::pipe("pipe", HelperId(0)))
     }
 
-    fn with(rates: &[f64], source: f64, by_app: bool) -> Self {
+    fn with(rates: &[f64], source: f64, setup: impl Fn(usize) -> config::Link) -> Self {
         let mut world = Self {
             choice: Choice::default(),
             now: Timestamp::from_millis(0),
@@ -86,11 +87,7 @@ impl World {
             asked: Vec::new(),
         };
         for (i, rate) in rates.iter().enumerate() {
-            let pipe = config::Link {
-                by_app,
-                ..config::Link::pipe("pipe", HelperId(0))
-            };
-            world.choice.add(LinkId(i), i, &pipe);
+            world.choice.add(LinkId(i), i, &setup(i));
             world.pipes.push(Pipe {
                 rate: mbps(*rate),
                 works: true,
@@ -597,8 +594,15 @@ proptest! {
     /// Whatever pipes do: one is used, it is one that may work if any is known to, changes for the
     /// sake of rates are seldom, and bytes arrive once the world is good again.
     #[test]
-    fn whatever_happens(changes in proptest::collection::vec(change(), 1..40)) {
-        let mut world = World::new(&[1.0, 8.0, 20.0], 3.0);
+    fn whatever_happens(
+        changes in proptest::collection::vec(change(), 1..40),
+        by_energy in proptest::bool::ANY,
+    ) {
+        let radios = ["wifi-s4", "lte-2020-tmobile", "watch-bt"].map(energy::radios);
+        let mut world = World::with(&[1.0, 8.0, 20.0], 3.0, |i| config::Link {
+            radios: radios[i].filter(|_| by_energy),
+            ..config::Link::pipe("pipe", HelperId(0))
+        });
         for (i, what, rate, steps) in changes {
             match what {
                 0 => world.pipes[i].works = false,
@@ -648,7 +652,10 @@ proptest! {
 /// Rules of applications name the faster one; what waits for the first one is no reason.
 #[test]
 fn where_applications_choose_only_a_failure_brings_the_next_one() {
-    let mut world = World::with(&[1.0, 20.0], 5.0, true);
+    let mut world = World::with(&[1.0, 20.0], 5.0, |_| config::Link {
+        by_app: true,
+        ..config::Link::pipe("pipe", HelperId(0))
+    });
     world.run(seconds(60));
     assert_eq!((world.used(), world.tried), (FIRST, 0));
     world.pipes[0].works = false;

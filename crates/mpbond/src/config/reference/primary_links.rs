@@ -68,11 +68,29 @@ const ETHERNET_FRAMES: FileKey = FileKey {
               interfaces with segmentation offload.",
 };
 
+const RADIO: FileKey = FileKey {
+    name: "radio",
+    values: "name of a radio",
+    default: KeyDefault::Words("none"),
+    meaning: "This device's radio of the pipe, by the name of a model of docs/energy.md, such as \
+              `watch-bt`, `watch-wifi` or `wifi-s4`. With `pipes` as `best` or `app`, the pipe is \
+              preferred whose radios need the fewest joules per bit, in place of the first one in \
+              the file; named for all of them but those with `backup`, or for none. A policy that \
+              names a helper's radio prices the pipe by this one.",
+};
+
+const FAR_RADIO: FileKey = FileKey {
+    name: "far_radio",
+    values: "name of a radio",
+    default: KeyDefault::Words("none: its energy does not count"),
+    meaning: "The helper's radio of the pipe, such as `phone-bt`; beside `radio`.",
+};
+
 pub(super) const HELPER: FileSection = FileSection {
     header: "[[helper]]",
     about: "A device that lends its link; one section for each. `address`, `interface`, `source`, \
-            `backup` and `ethernet_frames` describe the pipe to it; several pipes have sections \
-            `[[helper.pipe]]` instead, beside which these keys are refused.",
+            `backup`, `ethernet_frames`, `radio` and `far_radio` describe the pipe to it; several \
+            pipes have sections `[[helper.pipe]]` instead, beside which these keys are refused.",
     keys: &[
         FileKey {
             name: "name",
@@ -100,16 +118,19 @@ pub(super) const HELPER: FileSection = FileSection {
         SOURCE,
         BACKUP,
         ETHERNET_FRAMES,
+        RADIO,
+        FAR_RADIO,
         FileKey {
             name: "pipes",
             values: "\"all\", \"best\" or \"app\"",
             default: KeyDefault::Value("\"all\""),
             meaning: "Use of several pipes. `all`: at the same time; rules of the policy may name \
                       the paths of a connection. `best`: one of them, and the others stand by, \
-                      joined; the cheapest comes first in the file. Another one is used when \
-                      it does not work, while its signal is weak, or while it is too slow. `app`: \
-                      the same, except that a slow one is kept: rules name the paths of \
-                      applications that need another one. Pipes with `backup` are left out.",
+                      joined; the cheapest comes first in the file, unless `radio` names radios. \
+                      Another one is used when it does not work, while its signal is weak, or \
+                      while it is too slow. `app`: the same, except that a slow one is kept: rules \
+                      name the paths of applications that need another one. Pipes with `backup` \
+                      are left out.",
         },
     ],
 };
@@ -142,5 +163,7 @@ pub(super) const PIPE: FileSection = FileSection {
         SOURCE,
         BACKUP,
         ETHERNET_FRAMES,
+        RADIO,
+        FAR_RADIO,
     ],
 };

@@ -182,6 +182,7 @@ fn other_value(key: &FileKey) -> &'static str {
                 ("address and port", "\"127.0.0.1:9\""),
                 ("IP address, with", "\"192.0.2.9\""),
                 ("name of a network interface", "\"eth9\""),
+                ("name of a radio", "\"watch-bt\""),
                 ("text of 1 to", "\"other\""),
                 ("device id", "\"OTHER\""),
                 ("span of time", "\"7s\""),
@@ -237,12 +238,15 @@ fn a_reload_applies_the_keys_of_which_the_reference_says_so_and_names_the_others
             "policy" => "\"policy.toml\"",
             // It needs the interface.
             "capacity_down" | "capacity_up" => "\"7 Mbit/s\"\ninterface = \"eth9\"",
+            // It needs that of the own end.
+            "far_radio" => "\"phone-bt\"\nradio = \"watch-bt\"",
             _ => other_value(key),
         };
         // Another budget, not the first one.
         let line = match key.name {
             "max_bytes_per_month" => "max_bytes_per_month = \"1 MiB\"",
             "capacity_down" | "capacity_up" => "interface = \"eth9\"",
+            "far_radio" => "radio = \"watch-bt\"",
             _ => "",
         };
         let before = file(role, header, line, "");

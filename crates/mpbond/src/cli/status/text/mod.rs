@@ -164,10 +164,13 @@ fn links(text: &mut String, links: &[LinkStatus]) {
             text.push_str(&wrapped(&why, 4));
         }
         if let Some(choice) = &link.choice {
-            let about = match &*choice.state {
+            let mut about = match &*choice.state {
                 "used" => format!("used, since {}", choice.reason),
                 state => state.to_owned(),
             };
+            if let Some(milliwatts) = choice.milliwatts {
+                let _ = write!(about, "; its radios need {milliwatts} mW");
+            }
             text.push_str(&wrapped(&format!("  {}: {about}", link.name), 4));
         }
         if let Some(ethernet) = &link.ethernet {

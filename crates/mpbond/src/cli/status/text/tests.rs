@@ -185,19 +185,20 @@ fn joules_and_sizes_are_shown_with_the_link() {
 #[test]
 fn the_choice_among_pipes_is_shown_with_its_reason() {
     let mut now = primary(0, 1.0);
-    for (name, state) in [("bt", "standby"), ("wlan", "used")] {
+    for (name, state, milliwatts) in [("bt", "standby", None), ("wlan", "used", Some(1_032))] {
         now.links.push(LinkStatus {
             name: name.into(),
             choice: Some(ChoiceStatus {
                 state: state.into(),
                 reason: "\"bt\" was too slow".into(),
+                milliwatts,
             }),
             ..LinkStatus::default()
         });
     }
     let text = plain(&now, None);
     assert!(text.contains("  bt: standby\n"), "{text}");
-    let used = "  wlan: used, since \"bt\" was too slow\n";
+    let used = "  wlan: used, since \"bt\" was too slow; its radios need 1032 mW\n";
     assert!(text.contains(used), "{text}");
 }
 
