@@ -71,7 +71,7 @@ pub enum HandoverAction {
         /// Whether all that is in flight on the other one is sent again on it.
         reinject: bool,
     },
-    /// Switch WiFi off.
+    /// Close the subflow on WiFi, and switch WiFi off.
     LeaveWifi,
     /// Send a keep-alive on WiFi.
     KeepAlive,

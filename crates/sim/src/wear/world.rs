@@ -280,6 +280,7 @@ impl<'a> World<'a> {
                 }
                 HandoverAction::LeaveWifi => {
                     left = true;
+                    self.joined_at = None;
                     if let Some(air) = &mut self.air {
                         air.leave(now);
                     }
