@@ -54,6 +54,13 @@ fn a_pipe_with_a_weak_signal_is_left_and_returned_to() {
 }
 
 #[test]
+fn the_pipe_whose_radio_needs_the_least_is_used_where_radios_are_named() {
+    if has_nft() {
+        play("-Urnm", "pipe_choice::energy");
+    }
+}
+
+#[test]
 fn two_pipes_bring_together_what_the_link_behind_them_does() {
     if has_nft() {
         play("-Urnm", "pipe_choice::together");
@@ -412,4 +419,27 @@ fn slow() {
     pair.brings(1, 1_000_000);
     pair.use_all();
     running.pause_after(slow);
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn energy() {
+    if !is_called_for() {
+        return;
+    }
+    let pair = Pair::start();
+    assert_eq!(pair.choice(0).milliwatts, None);
+    let mut config = read(pair.bond(), "primary");
+    for (interface, radio) in [("pipe0", "wifi-s4"), ("pipe2", "watch-bt")] {
+        let key = format!("interface = \"{interface}\"\n");
+        config = config.replace(&key, &format!("{key}radio = \"{radio}\"\n"));
+    }
+    write(pair.bond(), "primary", &config);
+    mpbond::status_socket::reload(&pair.bond().file("primary.sock")).unwrap();
+    until("the second one is used", || {
+        pair.states() == ["standby", "used"] && pair.subflows() == ["backup", "up"]
+    });
+    let [wifi, cable] = [0, 1].map(|link| pair.choice(link));
+    assert_eq!([wifi.milliwatts, cable.milliwatts], [Some(451), Some(117)]);
+    assert!(cable.reason.contains("joules per bit"), "{}", cable.reason);
 }
