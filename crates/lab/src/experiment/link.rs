@@ -36,6 +36,7 @@
 
 use std::time::Duration;
 
+use mpbond_price::{PipeRadios, radio};
 use mpbond_radio::Profiles;
 use mpbond_radio::machine::BluetoothParameters;
 use mpbond_radio::profile::Radios;
@@ -212,6 +213,21 @@ impl Link {
         }
         let near = or(self.radio.as_ref(), "watch-bt");
         [near, or(self.far_radio.as_ref(), "phone-bt")]
+    }
+
+    /// Radios of a pipe, if it names both and primaries know them.
+    pub(crate) fn pipe_radios(&self) -> Option<PipeRadios> {
+        let [near, far] = match self.bluetooth {
+            Some(_) => self.bluetooth_radios(),
+            None => [
+                self.radio.as_ref()?.get_ref().as_str(),
+                self.far_radio.as_ref()?.get_ref().as_str(),
+            ],
+        };
+        Some(PipeRadios {
+            near: radio(near)?,
+            far: Some(radio(far)?),
+        })
     }
 
     /// Model of one direction, with recordings by name; `None` for a plain wire.

@@ -64,6 +64,10 @@ pub struct Scheme {
     /// Use of the pipes to a helper that has several: links from the primary.
     #[serde(default)]
     pub pipes: Pipes,
+    /// Whether the primary knows the radios of such pipes, which their links name, so that the best
+    /// one is chosen by energy (ADR 0066).
+    #[serde(default)]
+    pub pipe_radios: bool,
     /// Dual mode (MPBond section 4.4.1): the user of the first helper runs the same workload at the
     /// same time, with pauses of its own. With `mpbond` each device is the other one's helper, with
     /// `single` each user has the own link only. Results are those of the primary's user, except
@@ -156,7 +160,8 @@ pub enum Pipes {
     /// All at the same time.
     #[default]
     All,
-    /// The best one, while the others stand by; the first one of the file is the cheapest.
+    /// The best one, while the others stand by; the first one of the file is the cheapest, unless
+    /// radios are known.
     Best,
 }
 

@@ -222,6 +222,7 @@ impl<'e> Builder<'e> {
             reversed.extend(links.first().copied().filter(|_| way.is_reversed));
             route.links = links;
             route.place = way.place;
+            route.radios = way.radios;
             let is_bluetooth = |pipe: &&Link| {
                 let mut radio = pipe.radio.iter();
                 pipe.bluetooth.is_some()

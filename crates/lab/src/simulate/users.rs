@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mpbond_price::PipeRadios;
 use mpbond_sim::world::{ExchangeOutcome, Scenario};
 
 use crate::app::mean_and_p95;
@@ -47,6 +48,8 @@ pub(super) struct Way<'e> {
     pub helper: Option<u32>,
     /// Place among pipes of which the best one is used.
     pub place: Option<usize>,
+    /// Radios of such a pipe, where the primary knows them.
+    pub radios: Option<PipeRadios>,
     pub links: Vec<&'e Link>,
     /// The pipe is seen from its other end.
     pub is_reversed: bool,
@@ -66,6 +69,7 @@ pub(super) fn ways<'e>(e: &'e Experiment, scheme: &Scheme, user: usize) -> Vec<W
                 of: helper,
                 helper: Some(number),
                 place: Some(place).filter(|_| several && scheme.pipes == Pipes::Best),
+                radios: pipe.pipe_radios().filter(|_| scheme.pipe_radios),
                 links: std::iter::once(pipe).chain(e.uplink_of(helper)).collect(),
                 is_reversed: false,
             });
@@ -80,6 +84,7 @@ fn direct(link: &Link) -> Way<'_> {
         of: link.name.get_ref(),
         helper: None,
         place: None,
+        radios: None,
         links: vec![link],
         is_reversed: false,
     }
@@ -99,6 +104,7 @@ fn of_second<'e>(e: &'e Experiment, scheme: &Scheme) -> Vec<Way<'e>> {
         of: e.host(Role::Primary).name.get_ref(),
         helper: Some(0),
         place: None,
+        radios: None,
         links: vec![pipe, up],
         is_reversed: true,
     });

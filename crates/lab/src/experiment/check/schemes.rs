@@ -7,7 +7,7 @@ use super::names::{is_name, unique, unknown};
 use crate::error::Result;
 use crate::experiment::file::Experiment;
 use crate::experiment::place::Place;
-use crate::experiment::scheme::{Carrier, HandOver, Scheme, Start};
+use crate::experiment::scheme::{Carrier, HandOver, Pipes, Scheme, Start};
 use crate::experiment::terms::{Client, Connection, Direction, Interception, Role};
 use crate::experiment::workload::{Fault, Workload};
 
@@ -117,6 +117,20 @@ fn simulated(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
             "costs, standby, chunk_ends and users are only for `mpbond`, in a file with \
              `simulated = true`",
         );
+    }
+    if scheme.pipe_radios {
+        if scheme.pipes != Pipes::Best || !e.simulated {
+            return Some(
+                "pipe_radios is only for `pipes = \"best\"`, in a file with `simulated = true`",
+            );
+        }
+        let mut pipes = scheme.helpers(e).flat_map(|helper| e.pipes_of(helper));
+        if pipes.any(|pipe| pipe.pipe_radios().is_none()) {
+            return Some(
+                "pipe_radios: each link from the primary to a helper needs `radio` and `far_radio`, \
+                 by names of radios that a primary's configuration can have",
+            );
+        }
     }
     if scheme.chunk_ends && !e.workloads_of(scheme).all(|w| !w.files.is_empty()) {
         return Some("chunk_ends is only for `files`: list its `workloads`");

@@ -1,19 +1,23 @@
 //! Helpers with several pipes.
 
-use super::{experiment, links, mpbond, of, run, workload};
+use super::{experiment, links, mpbond, of, run, virtual_only, workload};
 use crate::experiment::{Scope, leave_out};
 use crate::record::Transfer;
 
 /// A helper behind pipes of 20 Mbit/s and of Bluetooth's rate.
-fn two_pipes() -> String {
+fn two_links() -> String {
     let second = "[[link]]\nname = \"bt\"\nfrom = \"primary\"\nto = \"phone\"\ndown = 1\nup = 1\n\
         radio = \"watch-bt\"\nfar_radio = \"phone-bt\"\n";
+    let radios = "radio = \"wifi-s4\"\nfar_radio = \"wifi-s4\"";
+    links([1, 40, 20], ["", "", radios]) + second
+}
+
+/// Schemes and transfers over them.
+fn two_pipes() -> String {
     let loud = "bytes = \"4 MiB\"\n\
         [[workload.change]]\nlink = \"pipe\"\nat = \"500ms\"\ncarrier = false\n\
         [[workload.change]]\nlink = \"pipe\"\nat = \"2s\"\ncarrier = true\n";
-    let radios = "radio = \"wifi-s4\"\nfar_radio = \"wifi-s4\"";
-    links([1, 40, 20], ["", "", radios])
-        + second
+    two_links()
         + &mpbond(
             "all",
             "pipes = \"all\"\npaths = []\nworkloads = [\"plain\"]",
@@ -71,4 +75,29 @@ fn a_helper_that_dies_is_gone_on_all_its_pipes() {
         assert!(d.seconds > 8.0, "{}", d.seconds);
         assert!(over(&[d], "ps") > 1 << 20, "{:?}", d.subflows);
     }
+}
+
+/// WiFi comes first in the file.
+#[test]
+fn where_the_radios_are_known_bluetooth_carries_150_kbit_per_s_for_half_the_joules() {
+    let stream = "stream = { rate = \"150 kbit/s\", length = \"10s\", message = \"3 kB\" }";
+    let text = two_links()
+        + &mpbond("file", "pipes = \"best\"\npaths = []")
+        + &mpbond("energy", "pipes = \"best\"\npaths = []\npipe_radios = true")
+        + &workload("stream", "down", stream);
+    let all = run(&virtual_only(&text).unwrap(), 0, 2);
+    let [file, energy] = ["file", "energy"].map(|scheme| of(&all, scheme, "stream"));
+    assert!(over(&file, "pipe") > 0 && over(&file, "bt") == 0);
+    assert!(over(&energy, "bt") > 0 && over(&energy, "pipe") == 0);
+    let joules = |all: &[&Transfer]| -> f64 {
+        let devices = all.iter().flat_map(|d| &d.energy[0].devices);
+        devices.map(|device| device.pipe_joules).sum()
+    };
+    let (file, energy) = (joules(&file), joules(&energy));
+    assert!(energy < file / 2.0, "{energy} {file}");
+    let error = |text: &str| virtual_only(text).unwrap_err().to_string();
+    let all = text.replace("pipes = \"best\"", "pipes = \"all\"");
+    assert!(error(&all).contains("pipe_radios is only for"));
+    let unnamed = text.replace("radio = \"watch-bt\"\nfar_radio = \"phone-bt\"\n", "");
+    assert!(error(&unnamed).contains("pipe_radios: each link from the primary"));
 }
