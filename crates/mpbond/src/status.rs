@@ -473,8 +473,8 @@ pub struct ChoiceStatus {
     pub state: String,
     /// Reason for which the used one is used.
     pub reason: String,
-    /// Power that its radios need for the present demand by their models, in mW, where pipes are
-    /// chosen by it.
+    /// Power that its radios need by their models while bytes move at the present rate, in mW,
+    /// where pipes are chosen by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub milliwatts: Option<u64>,
 }

@@ -72,7 +72,7 @@ const RADIO: FileKey = FileKey {
     name: "radio",
     values: "name of a radio",
     default: KeyDefault::Words("none"),
-    meaning: "This device's radio of the pipe, by the name of a model of docs/energy.md, such as \
+    meaning: "This device's radio of the pipe, by the name of a model (docs/policy.md), such as \
               `watch-bt`, `watch-wifi` or `wifi-s4`. With `pipes` as `best` or `app`, the pipe is \
               preferred whose radios need the fewest joules per bit, in place of the first one in \
               the file; named for all of them but those with `backup`, or for none. A policy that \
@@ -82,7 +82,9 @@ const RADIO: FileKey = FileKey {
 const FAR_RADIO: FileKey = FileKey {
     name: "far_radio",
     values: "name of a radio",
-    default: KeyDefault::Words("none: its energy does not count"),
+    default: KeyDefault::Words(
+        "none: it does not count in the choice, and as `wifi-s4` in a policy",
+    ),
     meaning: "The helper's radio of the pipe, such as `phone-bt`; beside `radio`.",
 };
 

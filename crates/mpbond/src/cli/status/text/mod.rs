@@ -169,7 +169,7 @@ fn links(text: &mut String, links: &[LinkStatus]) {
                 state => state.to_owned(),
             };
             if let Some(milliwatts) = choice.milliwatts {
-                let _ = write!(about, "; its radios need {milliwatts} mW");
+                let _ = write!(about, "; its radios need {milliwatts} mW while bytes move");
             }
             text.push_str(&wrapped(&format!("  {}: {about}", link.name), 4));
         }

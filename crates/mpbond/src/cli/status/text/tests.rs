@@ -198,7 +198,8 @@ fn the_choice_among_pipes_is_shown_with_its_reason() {
     }
     let text = plain(&now, None);
     assert!(text.contains("  bt: standby\n"), "{text}");
-    let used = "  wlan: used, since \"bt\" was too slow; its radios need 1032 mW\n";
+    let used =
+        "  wlan: used, since \"bt\" was too slow; its radios need 1032 mW while bytes move\n";
     assert!(text.contains(used), "{text}");
 }
 
