@@ -264,7 +264,7 @@ fn measured(radios: &PipeRadios, kbps: u64) -> f64 {
         };
         let first = radio.packet(Timestamp::ZERO, packet, &mut sums);
         let mut last = first;
-        for n in 1..u32::try_from(kbps / 3).unwrap() {
+        for n in 1..u32::try_from(kbps / 3).unwrap().max(100) {
             last = radio.packet(first + every * n, packet, &mut sums);
         }
         radio.finish(last, &mut sums);

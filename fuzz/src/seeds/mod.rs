@@ -406,6 +406,8 @@ fn control_messages() -> Vec<Message> {
             sojourn_up: None,
             th_hs_down: Some(BitRate::from_mbps(10.0)),
             bound_down_bytes: Some(4 << 20),
+            limit_down: Some(BitRate::from_mbps(2.0)),
+            limit_up: None,
             age: Some(Duration::ZERO),
         }),
         Message::Ping { token: 3 },

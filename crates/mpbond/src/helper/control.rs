@@ -17,12 +17,14 @@ use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay::{Arrivals, RelayHandle};
 use mpbond_net::tcp::{self, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
+use mpbond_units::BitRate;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tracing::{debug, info};
 
 use super::budget::MonthlyBudget;
+use super::lending::LentLink;
 use super::offers::Offer;
 use super::promise::{Event, Kind, Promise, Promised};
 use super::proxies::{Names, Turn};
@@ -199,8 +201,10 @@ pub(super) async fn serve(
                 // Of pipes over Ethernet frames, which have the way of the control connection.
                 let tcp = control.tls().tcp().and_then(|tcp| TcpInfo::read(tcp).ok());
                 let round_trip = tcp.and_then(|tcp| tcp.min_rtt).or(round_trips.least());
+                let link = helper.link.as_ref();
+                let limits = link.map(LentLink::limits).unwrap_or_default();
                 for (request, r) in &mut relays {
-                    r.report(*request, round_trip, &mut control)?;
+                    r.report(*request, (round_trip, limits), &mut control)?;
                 }
             }
             () = woken(&relays), if !busy && !relays.is_empty() => {
@@ -281,11 +285,12 @@ impl Reported {
         }
     }
 
-    /// Tells the primary about the relay. The round-trip time is that of a pipe without TCP_INFO.
+    /// Tells the primary about the relay. The round-trip time is that of a pipe without TCP_INFO;
+    /// the limits are those of all relays of the link, down and up.
     fn report(
         &mut self,
         request: RequestId,
-        round_trip: Option<Duration>,
+        (round_trip, limits): (Option<Duration>, [Option<BitRate>; 2]),
         control: &mut ControlChannel,
     ) -> anyhow::Result<()> {
         self.look();
@@ -294,9 +299,10 @@ impl Reported {
         {
             self.number += 1;
             let total = stats.hs.bytes_received.unwrap_or_default();
-            let held_up = stats.is_held_up();
+            // Beside own traffic, bytes come at the rate of the limit, and not of the link.
+            let held_up = stats.is_held_up() || limits[0].is_some();
             let rate = self.arrivals.read(self.opened.elapsed(), total, held_up);
-            let mut report = stats.report(self.number, request, rate);
+            let mut report = stats.report(self.number, request, rate, limits);
             report.pipe_rtt = report.pipe_rtt.or(round_trip);
             control.queue(&Message::Report(report))?;
         }

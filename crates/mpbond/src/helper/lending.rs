@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mpbond_net::pipe::PipeStream;
-use mpbond_net::relay::{LentRate, RelayHandle, RelayStats};
+use mpbond_net::relay::{LentRate, Pace, RelayHandle, RelayStats};
 use mpbond_net::tcp::TcpInfo;
 use mpbond_policy::lending::{Lending, Passed};
-use mpbond_units::Timestamp;
+use mpbond_units::{BitRate, Timestamp};
 use tracing::debug;
 
 use crate::addresses::interface_of;
@@ -143,6 +143,11 @@ impl LentLink {
         Arc::clone(&self.rate)
     }
 
+    /// Rates of its relays together, down and up, where own traffic limits them now.
+    pub(super) fn limits(&self) -> [Option<BitRate>; 2] {
+        [&self.rate.down, &self.rate.up].map(Pace::rate)
+    }
+
     /// Waits until a byte passes any of its relays.
     pub(super) async fn woken(&self) {
         self.rate.woken().await;
@@ -212,8 +217,6 @@ impl LentLink {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
-
-    use mpbond_units::BitRate;
 
     use super::*;
 

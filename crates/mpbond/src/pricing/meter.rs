@@ -26,6 +26,10 @@ const UNKNOWN: RadioCost = RadioCost {
 /// used to find out what it can do now. Shorter ones would wake it and measure nothing.
 const UNMEASURED: u64 = LEAST_TO_KNOW;
 
+/// Time for which a report of a limit holds: helpers report each 0.1 s while bytes move, and those
+/// that a look counts may have moved before the last report.
+pub(crate) const LIMIT_HOLDS: Duration = Duration::from_secs(1);
+
 /// Sizes of bursts of a helper without a price: it is used for all.
 pub(crate) const UNPRICED: LeastBurst = LeastBurst {
     bytes: 0,
@@ -82,6 +86,8 @@ struct Known {
     far_down: Rate,
     /// Bytes that the helper holds of what its own link brought and the pipe did not take yet.
     store_bytes: u64,
+    /// When a helper last reported that its own traffic limits what it carries, down and up.
+    limited: [Option<Timestamp>; 2],
     /// Energy of its radio, in J.
     joules: f64,
     /// When bytes last moved.
@@ -93,6 +99,20 @@ impl Known {
         match direction {
             Direction::Down => self.down.known(now),
             Direction::Up => self.up.known(now),
+        }
+    }
+
+    /// Enters the bytes that moved in the time that ends now. While a helper is limited, they move
+    /// at the rate of the limit: one that is found too slow by it would not be used again, and not
+    /// be measured again.
+    fn sample(&mut self, (now, time): (Timestamp, Duration), moved: Moved) {
+        let is_limited = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) < LIMIT_HOLDS);
+        let [down, up] = self.limited.map(is_limited);
+        if !down {
+            self.down.sample((now, time), moved.down);
+        }
+        if !up {
+            self.up.sample((now, time), moved.up);
         }
     }
 
@@ -134,8 +154,7 @@ impl Meter {
             return 0.0;
         }
         let known = self.0.entry(link.to_owned()).or_default();
-        known.down.sample((now, time), moved.down);
-        known.up.sample((now, time), moved.up);
+        known.sample((now, time), moved);
         let joules = radio.map_or(0.0, |radio| known.spend(now, time, moved, radio));
         known.last = Some(now);
         joules
@@ -156,6 +175,16 @@ impl Meter {
         }
         if let Some(store) = store {
             known.store_bytes = store;
+        }
+    }
+
+    /// Enters a helper's report whether its own traffic limits what it carries, down and up.
+    pub(crate) fn limited(&mut self, now: Timestamp, link: &str, is_limited: [bool; 2]) {
+        let known = self.0.entry(link.to_owned()).or_default();
+        for (at, is_limited) in known.limited.iter_mut().zip(is_limited) {
+            if is_limited {
+                *at = Some(now);
+            }
         }
     }
 
@@ -432,6 +461,35 @@ mod tests {
         }
         let [_, endless] = sizes(&meter, name, 2.35);
         assert!((1..down.bytes).contains(&endless.bytes), "{endless:?}");
+    }
+
+    /// A helper whose owner has a download keeps the price that its link has.
+    #[test]
+    fn what_moves_while_own_traffic_limits_a_helper_is_no_rate_of_its_link() {
+        let name = "lte-2020-tmobile";
+        let mut meter = meter(name, 2.0, 18.0);
+        let before = sizes(&meter, name, 2.35);
+        let mut play = |from_ms: u64, is_limited: [bool; 2]| {
+            let mut joules = 0.0;
+            for sample in 0..25 {
+                let now = Timestamp::from_millis(from_ms) + TIME * sample;
+                meter.limited(now, "phone", is_limited);
+                // A third of a megabit a second.
+                let moved = Moved { down: 8_000, up: 0 };
+                joules += meter.moved((now, TIME), "phone", moved, radio(name));
+            }
+            assert!(joules > 0.0);
+            sizes_at(
+                Timestamp::from_millis(from_ms) + TIME * 25,
+                &meter,
+                name,
+                2.35,
+            )
+        };
+        assert_eq!(play(2_000, [true, false]), before);
+        // A limit of the way up is none of the way down.
+        let [_, slow] = play(20_000, [false, true]);
+        assert!(slow.bytes > 2 * before[1].bytes, "{slow:?} {before:?}");
     }
 
     /// What is decided by rates that are measured up to a third too low costs at most 1.25 times

@@ -172,7 +172,7 @@ fn take_report(primary: &Rc<Primary>, link: LinkId, r: &RelayReport) {
             sojourn: r.sojourn_up,
         },
     };
-    primary.far_link_measured(link, r.th_hs_down, r.bound_down_bytes);
+    primary.far_link_measured(link, r);
     let subflow = primary.manage_with_facts(|m, now| m.handle_report(now, link, &report));
     let driver = primary.driver.borrow().clone();
     let (Some(driver), Some(subflow)) = (driver, subflow) else {

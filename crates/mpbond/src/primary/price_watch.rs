@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use mpbond_manager::LinkId;
+use mpbond_net::control::RelayReport;
 use mpbond_policy::Supply;
 use mpbond_price::{PipeRadios, Radio};
 use mpbond_session::{IDLE_LONG, LeastBurst, SubflowState, SubflowStats};
-use mpbond_units::{BitRate, Timestamp};
+use mpbond_units::Timestamp;
 
 use super::links::LinkConfig;
 use super::prices::Seen;
@@ -125,17 +126,15 @@ impl Primary {
         }
     }
 
-    /// A helper has reported the rate at which bytes reach it, and how many it can hold.
-    pub(super) fn far_link_measured(
-        &self,
-        link: LinkId,
-        rate: Option<BitRate>,
-        store: Option<u64>,
-    ) {
+    /// A helper has reported the rate at which bytes reach it, how many it can hold, and whether
+    /// its own traffic limits what it carries.
+    pub(super) fn far_link_measured(&self, link: LinkId, report: &RelayReport) {
         let name = self.link_name(link);
         if self.radio(&name).is_some() {
-            let mut meter = self.prices.meter.borrow_mut();
-            meter.reported(self.clock.now(), &name, rate, store);
+            let (now, mut meter) = (self.clock.now(), self.prices.meter.borrow_mut());
+            meter.reported(now, &name, report.th_hs_down, report.bound_down_bytes);
+            let limits = [report.limit_down, report.limit_up];
+            meter.limited(now, &name, limits.map(|limit| limit.is_some()));
         }
     }
 

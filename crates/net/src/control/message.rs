@@ -254,12 +254,19 @@ pub struct RelayReport {
     #[serde(with = "as_micros", default)]
     pub sojourn_up: Option<Duration>,
     /// Throughput of the HS-Path towards the helper, over the last fifth of a second. Unknown where
-    /// little arrived, or where the buffer for the primary was so full that it was the limit.
+    /// little arrived, or where the helper was the limit: by a full buffer, or beside own traffic.
     #[serde(with = "as_bps", default, skip_serializing_if = "Option::is_none")]
     pub th_hs_down: Option<BitRate>,
     /// Most bytes that are buffered for the primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_down_bytes: Option<u64>,
+    /// Rate at which all relays of the helper's link together may read from their HS-Paths, where
+    /// own traffic of the helper limits it.
+    #[serde(with = "as_bps", default, skip_serializing_if = "Option::is_none")]
+    pub limit_down: Option<BitRate>,
+    /// The same of their pipes.
+    #[serde(with = "as_bps", default, skip_serializing_if = "Option::is_none")]
+    pub limit_up: Option<BitRate>,
     /// Age of these measurements when sent.
     #[serde(with = "as_micros", default)]
     pub age: Option<Duration>,

@@ -59,6 +59,7 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
     (
         any::<[u64; 4]>(),
         (any_rate(), any_rate(), any_rate()),
+        (any_rate(), any_rate()),
         any::<Option<u64>>(),
         (
             any_span(),
@@ -71,7 +72,7 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
         ),
     )
         .prop_map(
-            |([number, relay, down, up], rates, bound_down_bytes, spans)| RelayReport {
+            |([number, relay, down, up], rates, limits, bound_down_bytes, spans)| RelayReport {
                 number,
                 relay: RequestId(relay),
                 th_p: rates.0,
@@ -84,6 +85,8 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
                 since_hs_down: spans.4,
                 th_hs_down: rates.2,
                 bound_down_bytes,
+                limit_down: limits.0,
+                limit_up: limits.1,
                 age: spans.3,
                 sojourn_down: spans.5,
                 sojourn_up: spans.6,
@@ -252,14 +255,16 @@ fn reports_of_older_helpers_are_read() {
         panic!("no report");
     };
     assert_eq!((old.th_hs_down, old.bound_down_bytes), (None, None));
+    assert_eq!((old.limit_down, old.limit_up), (None, None));
     let new = RelayReport {
         th_hs_down: Some(BitRate::from_mbps(10.0)),
         bound_down_bytes: Some(4 << 20),
+        limit_up: Some(BitRate::from_mbps(2.0)),
         ..old
     };
     let new = serde_json::to_string(&Message::Report(new)).unwrap();
     assert!(
-        new.contains(r#""th_hs_down":10000000,"bound_down_bytes":4194304"#),
+        new.contains(r#""th_hs_down":10000000,"bound_down_bytes":4194304,"limit_up":2000000,"#),
         "{new}"
     );
 }

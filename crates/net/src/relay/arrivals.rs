@@ -20,14 +20,14 @@ const LEAST_BYTES: u64 = 4 << 10;
 pub struct Arrivals {
     /// Bytes and time of the reading at which the measurement began.
     began: Option<(u64, Duration)>,
-    /// Whether the buffer was the limit at one of the readings since.
+    /// Whether this host was the limit at one of the readings since.
     was_held_up: bool,
 }
 
 impl Arrivals {
-    /// Enters a reading: bytes that have arrived so far, and whether the buffer for the other hop
-    /// is so full that it limits them. Returns the rate since an earlier reading, if that is long
-    /// enough ago and bytes came without a pause.
+    /// Enters a reading: bytes that have arrived so far, and whether this host limits them
+    /// ([`RelayStats::is_held_up`](super::RelayStats::is_held_up)). Returns the rate since an
+    /// earlier reading, if that is long enough ago and bytes came without a pause.
     pub fn read(&mut self, now: Duration, bytes: u64, is_held_up: bool) -> Option<BitRate> {
         let (before, began) = *self.began.get_or_insert((bytes, now));
         let time = now.saturating_sub(began);

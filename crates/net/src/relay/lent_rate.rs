@@ -95,6 +95,11 @@ impl Pace {
         }
     }
 
+    /// The rate; `None`: no limit.
+    pub fn rate(&self) -> Option<BitRate> {
+        self.lock().rate
+    }
+
     /// Asks for bytes. What is not read of them is given back.
     pub(super) fn ask(&self, now: Instant, wanted: u64) -> Grant {
         let mut state = self.lock();

@@ -266,12 +266,13 @@ impl RelayStats {
     }
 
     /// These statistics as a report to the primary, with the rate at which bytes come over the
-    /// HS-Path.
+    /// HS-Path, and the rates of all relays of the link, down and up, where they are limited.
     pub fn report(
         &self,
         number: u64,
         relay: RequestId,
         th_hs_down: Option<BitRate>,
+        [limit_down, limit_up]: [Option<BitRate>; 2],
     ) -> RelayReport {
         RelayReport {
             number,
@@ -288,6 +289,8 @@ impl RelayStats {
             sojourn_up: self.sojourn_up,
             th_hs_down,
             bound_down_bytes: Some(self.bound_bytes),
+            limit_down,
+            limit_up,
             age: Some(Duration::ZERO),
         }
     }
