@@ -40,6 +40,8 @@ export interface Link {
   cap?: { used_bytes: number; bytes: number; resets: string; days?: { day: string; bytes: number }[] };
   battery_percent?: number;
   lent_bytes_left?: number;
+  limit_down_mbps?: number;
+  limit_up_mbps?: number;
   metered?: boolean;
   roaming?: boolean;
   signal_dbm?: number;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use mpbond_session::Copies;
+use mpbond_units::{BitRate, human};
 use serde::{Deserialize, Serialize};
 
 /// Status of a daemon.
@@ -84,6 +85,10 @@ pub struct Status {
     /// Helper: bytes relayed this month, and the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,
+    /// Helper: limits of its relays beside own traffic; absent where no capacity of its link is
+    /// stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent: Option<LentStatus>,
     /// Helper: pipes over Ethernet frames; absent without `ethernet_frames`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ethernet: Option<EthernetStatus>,
@@ -464,6 +469,51 @@ pub struct LinkStatus {
     /// Bytes left of its helper's monthly budget, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lent_bytes_left: Option<u64>,
+    /// Limits of all relays of its helper, where own traffic there limits them.
+    #[serde(flatten)]
+    pub limits: LimitStatus,
+}
+
+/// Rates of all relays of a helper together, where own traffic of the helper limits them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitStatus {
+    /// Towards primaries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_down_mbps: Option<f64>,
+    /// From primaries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_up_mbps: Option<f64>,
+}
+
+impl LimitStatus {
+    /// The limits down and up.
+    pub(crate) fn of(limits: [Option<BitRate>; 2]) -> Self {
+        let [limit_down_mbps, limit_up_mbps] = limits.map(|limit| limit.map(BitRate::mbps));
+        Self {
+            limit_down_mbps,
+            limit_up_mbps,
+        }
+    }
+
+    /// The limits for people, as "3.20 Mbit/s down, 1.00 Mbit/s up"; `None` without any.
+    pub fn text(&self) -> Option<String> {
+        let ways = [(self.limit_down_mbps, "down"), (self.limit_up_mbps, "up")];
+        let limits = ways
+            .into_iter()
+            .filter_map(|(mbps, way)| Some(format!("{} {way}", human::rate(mbps?))));
+        let limits: Vec<_> = limits.collect();
+        (!limits.is_empty()).then(|| limits.join(", "))
+    }
+}
+
+/// Relays of a helper that has stated a capacity of its link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LentStatus {
+    /// Interface of the link.
+    pub interface: String,
+    /// Limits of the relays now.
+    #[serde(flatten)]
+    pub limits: LimitStatus,
 }
 
 /// Use of a pipe where the best one of several is used.

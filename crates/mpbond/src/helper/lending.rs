@@ -16,6 +16,7 @@ use tracing::debug;
 
 use crate::addresses::interface_of;
 use crate::config::Uplink;
+use crate::status::{LentStatus, LimitStatus};
 use crate::usage::InterfaceBytes;
 
 /// Octets of the headers of a segment: Ethernet, IP, and TCP with time stamps.
@@ -146,6 +147,14 @@ impl LentLink {
     /// Rates of its relays together, down and up, where own traffic limits them now.
     pub(super) fn limits(&self) -> [Option<BitRate>; 2] {
         [&self.rate.down, &self.rate.up].map(Pace::rate)
+    }
+
+    /// Its state for `mpbond status`.
+    pub(super) fn status(&self) -> LentStatus {
+        LentStatus {
+            interface: self.interface.clone(),
+            limits: LimitStatus::of(self.limits()),
+        }
     }
 
     /// Waits until a byte passes any of its relays.

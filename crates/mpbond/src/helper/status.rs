@@ -1,6 +1,7 @@
 //! Status of a helper.
 
 use super::budget::MonthlyBudget;
+use super::lending::LentLink;
 use super::state::{Helper, add_relayed};
 use crate::status::{RelayStatus, RelayedStatus, Status};
 
@@ -51,6 +52,7 @@ impl Helper {
             relays,
             relayed: relayed.collect(),
             budget: self.budget.as_ref().map(MonthlyBudget::status),
+            lent: self.link.as_ref().map(LentLink::status),
             ethernet: self.frames.status(),
             sandbox: self.sandboxed.borrow().clone(),
             notes,

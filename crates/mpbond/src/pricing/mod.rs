@@ -4,4 +4,4 @@
 mod meter;
 mod rate;
 
-pub(crate) use meter::{HelperLink, Meter, Moved, OwnLink, UNPRICED, differ};
+pub(crate) use meter::{HelperLink, LIMIT_HOLDS, Meter, Moved, OwnLink, UNPRICED, differ};

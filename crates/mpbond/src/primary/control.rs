@@ -172,6 +172,8 @@ fn take_report(primary: &Rc<Primary>, link: LinkId, r: &RelayReport) {
             sojourn: r.sojourn_up,
         },
     };
+    let limits = [r.limit_down, r.limit_up];
+    primary.limits.reported(primary.clock.now(), link, limits);
     primary.far_link_measured(link, r);
     let subflow = primary.manage_with_facts(|m, now| m.handle_report(now, link, &report));
     let driver = primary.driver.borrow().clone();

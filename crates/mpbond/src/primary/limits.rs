@@ -7,7 +7,9 @@ use std::path::Path;
 
 use mpbond_manager::LinkId;
 use mpbond_policy::{Battery, Charge};
+use mpbond_units::{BitRate, Timestamp};
 
+use crate::pricing::LIMIT_HOLDS;
 use crate::usage::{Budgets, Capped, InterfaceBytes, Usage};
 
 /// What excludes links for all connections.
@@ -26,6 +28,19 @@ pub(super) struct Told {
     pub(super) battery_percent: Option<u8>,
     /// Bytes left of its monthly budget.
     pub(super) bytes_left: Option<u64>,
+    /// Limits of its relays, down and up, and when they were reported.
+    limits: ([Option<BitRate>; 2], Timestamp),
+}
+
+impl Told {
+    /// Limits of its relays now, down and up; none once nothing has been reported for a second.
+    pub(super) fn limits(&self, now: Timestamp) -> [Option<BitRate>; 2] {
+        let (limits, at) = self.limits;
+        match now.since(at) < LIMIT_HOLDS {
+            true => limits,
+            false => [None; 2],
+        }
+    }
 }
 
 /// State of the limits of links. For use on one thread.
@@ -102,6 +117,12 @@ impl Limits {
         self.excluded() != *self.applied.borrow()
     }
 
+    /// The helper of a link has reported limits of its relays, down and up.
+    pub(super) fn reported(&self, now: Timestamp, link: LinkId, limits: [Option<BitRate>; 2]) {
+        let mut all = self.helpers.borrow_mut();
+        all.entry(link).or_default().limits = (limits, now);
+    }
+
     /// What the helper of a link has told.
     pub(super) fn told(&self, link: LinkId) -> Told {
         self.helpers
@@ -109,5 +130,23 @@ impl Limits {
             .get(&link)
             .copied()
             .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_relays_hold_for_a_second_after_their_report() {
+        let at = Timestamp::from_millis;
+        let limits = [Some(BitRate::from_mbps(3.0)), None];
+        let told = Told {
+            limits: (limits, at(5_000)),
+            ..Told::default()
+        };
+        assert_eq!(told.limits(at(5_999)), limits);
+        assert_eq!(told.limits(at(6_000)), [None; 2]);
+        assert_eq!(Told::default().limits(at(0)), [None; 2]);
     }
 }

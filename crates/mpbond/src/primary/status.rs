@@ -9,7 +9,7 @@ use super::links::LinkConfig;
 use super::state::Primary;
 use crate::config::{KillSwitch, OnProxyLoss};
 use crate::driver::Driver;
-use crate::status::{ChoiceStatus, LinkStatus, SessionStatus, Status};
+use crate::status::{ChoiceStatus, LimitStatus, LinkStatus, SessionStatus, Status};
 
 impl Primary {
     pub(super) fn not_trusted_note(&self) -> String {
@@ -54,6 +54,7 @@ impl Primary {
                 LinkState::Waiting(error) => ("waiting", error),
             };
             let problem = link.problem();
+            let told = self.limits.told(id);
             Some(LinkStatus {
                 name: link.name().to_owned(),
                 kind: link.kind().to_owned(),
@@ -64,8 +65,9 @@ impl Primary {
                 ethernet: link.may_use_frames().then(|| self.frames.status(id)),
                 energy: self.energy_of(link.name(), &subflows),
                 cap: self.cap_of(link.name()),
-                battery_percent: self.limits.told(id).battery_percent,
-                lent_bytes_left: self.limits.told(id).bytes_left,
+                battery_percent: told.battery_percent,
+                lent_bytes_left: told.bytes_left,
+                limits: LimitStatus::of(told.limits(self.clock.now())),
             })
         };
         let off = self.off.borrow();

@@ -5,6 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use mpbond::status::LimitStatus;
 use mpbond_net::control::{ControlChannel, Message, RelayReport, RequestId, relay_preamble};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
@@ -107,6 +108,9 @@ fn beside_own_traffic_the_limit_of_relays_is_reported_and_no_rate() {
         }
     });
     runtime().block_on(async {
+        let lent = || bond.status("helper").unwrap().lent.unwrap();
+        assert_eq!(lent().interface, "lo");
+        assert_eq!(lent().limits, LimitStatus::default(), "nothing moves");
         let mut control = relay(&bond).await;
         let mut limited = 0;
         // A rate would be in every second one.
@@ -119,5 +123,9 @@ fn beside_own_traffic_the_limit_of_relays_is_reported_and_no_rate() {
                 assert_eq!(report.th_hs_down, None, "{report:?}");
             }
         }
+        let limits = lent().limits;
+        let down = limits.limit_down_mbps.unwrap();
+        assert!((0.1..20.0).contains(&down), "{limits:?}");
+        assert_eq!(limits.limit_up_mbps, None);
     });
 }

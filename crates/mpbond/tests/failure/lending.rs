@@ -366,6 +366,15 @@ fn lend(setting: &Setting) {
     let own = begin_own();
     thread::sleep(Duration::from_secs(4));
     let [own_part, lent_part] = parts([&|| own.came.load(Relaxed), &lent], seconds);
+    until("the primary shows the limit", || {
+        let links = bond.status("primary").unwrap().links;
+        let helper = links.iter().find(|link| link.kind == "helper").unwrap();
+        let limit = match way {
+            Way::Down => helper.limits.limit_down_mbps,
+            Way::Up => helper.limits.limit_up_mbps,
+        };
+        limit.is_some_and(|mbps| mbps < LINK_MBPS)
+    });
     drop(own);
 
     let (ended, mut again) = (Instant::now(), 0.0);

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
 use mpbond::status::{
-    LinkEnergy, LinkStatus, RelayStatus, RuleStatus, SessionStatus, Status, TransferStatus,
+    LentStatus, LinkEnergy, LinkStatus, RelayStatus, RuleStatus, SessionStatus, Status,
+    TransferStatus,
 };
 use mpbond_session::StreamClass;
 use mpbond_units::human;
@@ -86,6 +87,13 @@ fn about(status: &Status) -> Vec<String> {
     let lacks = status.proxy_lacks_note();
     let notes = lacks.iter().chain(&status.notes);
     lines.extend(notes.map(|note| format!("note: {note}")));
+    let limited = |lent: &LentStatus| {
+        let (interface, limits) = (&lent.interface, lent.limits.text()?);
+        Some(format!(
+            "relays are limited beside own traffic of {interface}: {limits}"
+        ))
+    };
+    lines.extend(status.lent.as_ref().and_then(limited));
     let reason = status.ethernet.as_ref().and_then(|e| e.reason.as_ref());
     lines.extend(reason.map(|reason| format!("note: {reason}")));
     lines.extend(status.budget.as_ref().map(|budget| {
@@ -199,6 +207,13 @@ fn links(text: &mut String, links: &[LinkStatus]) {
         if let Some(bytes) = link.lent_bytes_left.filter(|_| link.state == "up") {
             let left = human::bytes(bytes);
             let about = format!("  {}: lends {left} more this month", link.name);
+            text.push_str(&wrapped(&about, 4));
+        }
+        if let Some(limits) = link.limits.text() {
+            let about = format!(
+                "  {}: limited beside own traffic there: {limits}",
+                link.name
+            );
             text.push_str(&wrapped(&about, 4));
         }
         if let Some(error) = &link.error {

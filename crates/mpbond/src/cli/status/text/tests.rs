@@ -3,7 +3,8 @@
 use super::*;
 use anstream::adapter::strip_str;
 use mpbond::status::{
-    BudgetStatus, ChoiceStatus, DayJoules, ShareStatus, SubflowStatus, WaitingStatus, WokenFor,
+    BudgetStatus, ChoiceStatus, DayJoules, LimitStatus, ShareStatus, SubflowStatus, WaitingStatus,
+    WokenFor,
 };
 
 fn primary(bytes_in: u64, uptime_s: f64) -> Status {
@@ -283,6 +284,41 @@ fn a_command_is_one_line_and_quoted() {
     assert!(text.contains(command), "{text}");
     let text = render(&status, None, None);
     assert!(text.contains(": sudo mpbond status helper\n"), "{text}");
+}
+
+#[test]
+fn limits_beside_own_traffic_are_shown_at_both_ends() {
+    let limits = |down: Option<f64>, up| LimitStatus {
+        limit_down_mbps: down,
+        limit_up_mbps: up,
+    };
+    let mut helper = Status {
+        role: "helper".into(),
+        lent: Some(LentStatus {
+            interface: "wwan0".into(),
+            limits: limits(Some(3.2), Some(1.0)),
+        }),
+        ..Status::default()
+    };
+    let words = |status: &Status| {
+        let text = plain(status, None);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = words(&helper);
+    let line = "relays are limited beside own traffic of wwan0: 3.20 Mbit/s down, 1.00 Mbit/s up";
+    assert!(text.contains(line), "{text}");
+    helper.lent.as_mut().unwrap().limits = limits(None, None);
+    assert!(!plain(&helper, None).contains("limited"));
+    let mut primary = primary(0, 1.0);
+    primary.links[0].limits = limits(None, Some(0.4));
+    let text = words(&primary);
+    let line = "lte: limited beside own traffic there: 0.40 Mbit/s up";
+    assert!(text.contains(line), "{text}");
+    // In JSON they are fields of the link.
+    let json = serde_json::to_string(&primary.links[0]).unwrap();
+    assert!(json.ends_with("\"limit_up_mbps\":0.4}"), "{json}");
+    let read: LinkStatus = serde_json::from_str(&json).unwrap();
+    assert_eq!(read, primary.links[0]);
 }
 
 #[test]
