@@ -39,6 +39,7 @@ export interface Link {
   energy?: Energy;
   cap?: { used_bytes: number; bytes: number; resets: string; days?: { day: string; bytes: number }[] };
   battery_percent?: number;
+  charging?: boolean;
   lent_bytes_left?: number;
   limit_down_mbps?: number;
   limit_up_mbps?: number;

@@ -266,7 +266,9 @@ function devices(frame) {
     const facts = [['Role', 'helper']];
     if (path.pad_ms != null) facts.push(['Pipe-aware delay', milliseconds(path.pad_ms)]);
     facts.push(['Waits there', bytes(path.waiting_bytes)]);
-    if (path.battery_percent != null) facts.push(['Battery', `${path.battery_percent} %`]);
+    const charging = path.charging ? ', being charged' : '';
+    if (path.battery_percent != null) facts.push(['Battery', `${path.battery_percent} %${charging}`]);
+    if (path.metered != null) facts.push(['Metered', path.metered ? 'yes' : 'no']);
     if (path.error) facts.push(['Problem', path.error]);
     add(`helper ${path.name}`, path.name, path.state, facts, null, device(path.name));
   }

@@ -45,7 +45,10 @@ impl ApiEvent {
             "cap.reached" => (Kind::LimitReached, format!("{cap}: all of it is used")),
             "battery.low" => (
                 Kind::LimitReached,
-                format!("{}: the battery is below the floor", self.link),
+                match reason {
+                    "" => format!("{}: the battery is below the floor", self.link),
+                    level => format!("{}: the battery is below the floor ({level})", self.link),
+                },
             ),
             "pipe.chosen" => (Kind::PipeChosen, format!("{} is used: {reason}", self.link)),
             "pairing.request" => (

@@ -192,6 +192,8 @@ pub(crate) struct Link {
     pub cap: Option<Cap>,
     pub energy: Option<Energy>,
     pub battery_percent: Option<u8>,
+    pub charging: Option<bool>,
+    pub metered: Option<bool>,
 }
 
 /// Energy of the radio of a link, by its model.

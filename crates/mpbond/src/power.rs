@@ -138,12 +138,7 @@ impl Reading {
         }
     }
 
-    /// The level in percent.
-    pub(crate) const fn percent(self) -> Option<u8> {
-        self.percent
-    }
-
-    /// The same for the price of energy.
+    /// The level, and whether they are being charged.
     pub(crate) const fn supply(self) -> Supply {
         Supply {
             percent: self.percent,

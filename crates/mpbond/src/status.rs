@@ -466,6 +466,12 @@ pub struct LinkStatus {
     /// Level of its helper's battery in percent, where the helper has told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub battery_percent: Option<u8>,
+    /// Whether that battery is being charged, or full, where the helper has told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charging: Option<bool>,
+    /// Whether the link is metered, as a program has told it, or else its helper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metered: Option<bool>,
     /// Bytes left of its helper's monthly budget, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lent_bytes_left: Option<u64>,

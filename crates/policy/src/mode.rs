@@ -85,6 +85,8 @@ mod tests {
             // The joules are a helper's, too.
             (supply(90, true), supply(19, None), EnergyMode::Saver),
             (supply(90, true), supply(20, None), EnergyMode::Fastest),
+            (supply(90, true), supply(19, true), EnergyMode::Fastest),
+            (supply(90, false), supply(19, true), EnergyMode::Balanced),
         ] {
             assert_eq!(
                 Mode::Auto.energy(own, helper),

@@ -385,6 +385,8 @@ fn control_messages() -> Vec<Message> {
         },
         Message::HelperState(HelperState {
             battery_percent: Some(50),
+            charging: Some(false),
+            metered: Some(true),
             bytes_left: Some(1 << 30),
             links: vec![LinkState {
                 kind: LinkKind::Lte,

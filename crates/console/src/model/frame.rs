@@ -67,6 +67,10 @@ pub(crate) struct PathRow {
     pub energy: Option<Energy>,
     /// Level of a helper's battery in percent, if the helper tells it.
     pub battery_percent: Option<u8>,
+    /// Whether that battery is being charged, or full, if the helper tells it.
+    pub charging: Option<bool>,
+    /// Whether it is metered, if that is known.
+    pub metered: Option<bool>,
 }
 
 /// A session.
@@ -173,5 +177,7 @@ fn row(path: &Path, rates: &Rates, shares: &[f64]) -> PathRow {
         cap: path.cap.clone(),
         energy: path.energy.clone(),
         battery_percent: path.battery_percent,
+        charging: path.charging,
+        metered: path.metered,
     }
 }

@@ -36,6 +36,9 @@ pub(crate) struct Path {
     pub energy: Option<Energy>,
     /// Of a helper that has told it.
     pub battery_percent: Option<u8>,
+    pub charging: Option<bool>,
+    /// Of a link of which it is known.
+    pub metered: Option<bool>,
 }
 
 /// A pair of counters.
@@ -111,6 +114,8 @@ fn of_primary(status: &Status) -> Vec<Path> {
             }),
             energy: link.energy.clone(),
             battery_percent: link.battery_percent,
+            charging: link.charging,
+            metered: link.metered,
             ..Path::default()
         });
     }

@@ -332,6 +332,8 @@ fn caps_are_rings_and_helpers_show_their_batteries_and_radios_their_energy() {
         value["links"][1]["cap"] =
             json!({ "used_bytes": 15e8 as u64, "bytes": 2e9 as u64, "resets": "2026-12-17" });
         value["links"][1]["battery_percent"] = json!(41);
+        value["links"][1]["charging"] = json!(true);
+        value["links"][1]["metered"] = json!(true);
         value["links"][1]["energy"] = json!({ "radio": "lte-2020-tmobile", "joules": 3.21,
             "days": [{ "day": "2026-11-26", "joules": 41.5 }, { "day": "2026-11-27", "joules": 7900.0 }] });
         value
@@ -355,7 +357,10 @@ fn caps_are_rings_and_helpers_show_their_batteries_and_radios_their_energy() {
         "{card}"
     );
     let cards = text(&mut page, "#device-cards");
-    assert!(cards.contains("Battery41 %"), "{cards}");
+    assert!(
+        cards.contains("Battery41 %, being chargedMeteredyes"),
+        "{cards}"
+    );
     let energy = format!(
         "Energy of {NAME}Radiolte-2020-tmobileSince the start3 J2026-11-277.90 kJ2026-11-2642 J"
     );

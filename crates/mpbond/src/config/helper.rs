@@ -77,6 +77,8 @@ pub struct Uplink {
     pub capacity_down: Option<BitRate>,
     /// The same from this device.
     pub capacity_up: Option<BitRate>,
+    /// Whether its data is charged by volume, for primaries.
+    pub metered: Option<bool>,
 }
 
 /// Form of the file.
@@ -108,6 +110,7 @@ struct UplinkFile {
     source: Option<Text<IpAddr>>,
     capacity_down: Option<Spanned<Text<Capacity>>>,
     capacity_up: Option<Spanned<Text<Capacity>>>,
+    metered: Option<bool>,
 }
 
 impl HelperConfig {
@@ -195,6 +198,7 @@ fn uplink_of(source: &Source<'_>, file: UplinkFile) -> Result<Uplink, ConfigErro
         capacity_up: capacity("uplink.capacity_up", file.capacity_up)?,
         interface,
         source: file.source.map(|t| t.0),
+        metered: file.metered,
     })
 }
 

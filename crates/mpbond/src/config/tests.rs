@@ -266,7 +266,7 @@ fn wrong_helpers_are_told_what_is_wrong_and_where() {
         (
             "proxies = \"203.0.113.1:4433\"\nuplink = { device = \"x\" }\n",
             "c.toml:2: uplink.device: unknown key; allowed here are interface, source, capacity_down, \
-             capacity_up",
+             capacity_up, metered",
         ),
         (
             "proxies = \"203.0.113.1:4433\"\n[uplink]\ncapacity_up = \"20 Mbit/s\"\n",

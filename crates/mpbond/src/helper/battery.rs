@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use mpbond_policy::{Battery, Charge};
+use mpbond_policy::{Battery, Charge, Supply};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -12,8 +12,8 @@ use crate::power::Power;
 pub(super) struct OwnBattery {
     pub(super) power: Power,
     pub(super) state: RefCell<Battery>,
-    /// The level, for primaries.
-    pub(super) percent: watch::Sender<Option<u8>>,
+    /// The level, and whether it is being charged, for primaries.
+    pub(super) supply: watch::Sender<Supply>,
     /// Begin of the newest look.
     pub(super) looked: Cell<Option<Instant>>,
 }
@@ -23,7 +23,7 @@ impl OwnBattery {
         Self {
             power: Power::of_this_device(),
             state: RefCell::new(Battery::new(floor_percent)),
-            percent: watch::Sender::new(None),
+            supply: watch::Sender::new(Supply::default()),
             looked: Cell::default(),
         }
     }
@@ -45,7 +45,7 @@ impl OwnBattery {
 
     /// The reason for which nothing is lent, with the level.
     pub(super) fn refusal(&self) -> Option<String> {
-        let percent = (*self.percent.borrow())?;
+        let percent = self.supply.borrow().percent?;
         (self.charge() != Charge::Sufficient).then(|| format!("the battery is low ({percent}%)"))
     }
 }

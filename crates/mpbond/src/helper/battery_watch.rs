@@ -17,17 +17,17 @@ impl Helper {
     /// Reads the level. Relays end once the battery has been below the floor for 30 s.
     pub(super) async fn read_battery(&self) {
         let now = self.clock.now();
-        let percent = self.battery.power.read().await.percent();
+        let supply = self.battery.power.read().await.supply();
         let before = self.battery.charge();
         let relays = self.relays.borrow().len();
         let mut state = self.battery.state.borrow_mut();
         // Where it could not be read, the last one stays.
-        match percent {
+        match supply.percent {
             Some(level) => {
                 state.handle_level(now, level, relays);
-                self.battery.percent.send_if_modified(|last| {
-                    let is_new = *last != percent;
-                    *last = percent;
+                self.battery.supply.send_if_modified(|last| {
+                    let is_new = *last != supply;
+                    *last = supply;
                     is_new
                 });
             }
@@ -36,7 +36,7 @@ impl Helper {
         drop(state);
         let after = self.battery.charge();
         if after != before {
-            info!(?percent, charge = ?after, "battery");
+            info!(percent = ?supply.percent, charge = ?after, "battery");
         }
         self.end_relays_of_low_battery();
     }

@@ -17,6 +17,7 @@ use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay::{Arrivals, RelayHandle};
 use mpbond_net::tcp::{self, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
+use mpbond_policy::Supply;
 use mpbond_units::BitRate;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -112,7 +113,7 @@ pub(super) async fn serve(
         })
         .await?;
     helper.read_battery().await;
-    let mut battery = helper.battery.percent.subscribe();
+    let mut battery = helper.battery.supply.subscribe();
     let mut told = helper.state();
     let mut told_at = Instant::now();
     control.send(&Message::HelperState(told.clone())).await?;
@@ -312,9 +313,15 @@ impl Reported {
 
 impl Helper {
     fn state(&self) -> HelperState {
+        let Supply {
+            percent,
+            is_charging,
+        } = *self.battery.supply.borrow();
         HelperState {
+            battery_percent: percent,
+            charging: is_charging,
+            metered: self.config().uplink.metered,
             bytes_left: self.budget.as_ref().map(|b| b.bytes().left_bytes()),
-            battery_percent: *self.battery.percent.borrow(),
             ..HelperState::default()
         }
     }

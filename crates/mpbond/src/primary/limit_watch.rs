@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mpbond_manager::LinkId;
 use mpbond_net::control::HelperState;
-use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, Multipath, period_at};
+use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, Multipath, Supply, period_at};
 use mpbond_session::{IDLE_LONG, PathSet};
 use tracing::{info, warn};
 
@@ -55,6 +55,15 @@ async fn watch(primary: Rc<Primary>) {
         usage.save_aside(now, &caps, true);
     }
     primary.limits.is_watched.set(false);
+}
+
+/// The level of a battery, and whether it is being charged, for people.
+fn level_of(supply: Supply) -> Option<String> {
+    let charging = match supply.is_charging {
+        Some(true) => ", being charged",
+        Some(false) | None => "",
+    };
+    Some(format!("{}%{charging}", supply.percent?))
 }
 
 impl Primary {
@@ -319,14 +328,15 @@ impl Primary {
         if floors.is_empty() {
             return;
         }
-        let own = self.power.read().await.percent();
+        let own = self.power.read().await.supply();
         let now = self.clock.now();
         let open = self.drivers().iter().map(Driver::streams_open).sum();
         for (id, link, floor) in floors {
-            let percent = match &*link {
+            let supply = match &*link {
                 LinkConfig::Path(_) => own,
-                LinkConfig::Pipe(_) => self.limits.told(id).battery_percent,
+                LinkConfig::Pipe(_) => self.limits.told(id).battery,
             };
+            let percent = supply.percent;
             let name = link.name().to_owned();
             let mut batteries = self.limits.batteries.borrow_mut();
             let battery = batteries
@@ -342,7 +352,7 @@ impl Primary {
                 info!(link, ?percent, ?charge, "battery of a link's device");
                 // Without an open flow, it does not drain before it is low.
                 if before == Charge::Sufficient {
-                    self.happened_to("battery.low", Some(link), None);
+                    self.happened_to("battery.low", Some(link), level_of(supply));
                 }
             }
         }
@@ -352,8 +362,16 @@ impl Primary {
     pub(super) fn helper_state(&self, link: LinkId, state: &HelperState) {
         let mut all = self.limits.helpers.borrow_mut();
         let told = all.entry(link).or_default();
-        told.battery_percent = state.battery_percent.or(told.battery_percent);
+        told.battery = Supply {
+            percent: state.battery_percent.or(told.battery.percent),
+            is_charging: state.charging,
+        };
         told.bytes_left = state.bytes_left;
+        let before = std::mem::replace(&mut told.metered, state.metered);
+        drop(all);
+        if before != state.metered {
+            self.links_came_or_went();
+        }
     }
 
     /// Has sessions keep to the limits.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use mpbond_manager::LinkId;
-use mpbond_policy::{Battery, Charge};
+use mpbond_policy::{Battery, Charge, Supply};
 use mpbond_units::{BitRate, Timestamp};
 
 use crate::pricing::LIMIT_HOLDS;
@@ -24,8 +24,10 @@ pub(super) struct Excluded {
 /// What a helper has told of its device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
-    /// Level of its battery.
-    pub(super) battery_percent: Option<u8>,
+    /// Its battery.
+    pub(super) battery: Supply,
+    /// Whether the link that it lends is metered.
+    pub(super) metered: Option<bool>,
     /// Bytes left of its monthly budget.
     pub(super) bytes_left: Option<u64>,
     /// Limits of its relays, down and up, and when they were reported.

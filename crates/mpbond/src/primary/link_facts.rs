@@ -21,8 +21,8 @@ pub(super) const SIGNALS_DBM: std::ops::RangeInclusive<i16> = -150..=0;
 /// What is known of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LinkFacts {
-    /// Whether its data is charged by volume.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Whether its data is charged by volume. The status of the link has it.
+    #[serde(skip)]
     metered: Option<bool>,
     /// Whether it is served by another network than the user's own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,11 +40,20 @@ impl LinkFacts {
         Some((self.signal_at, self.signal_dbm?))
     }
 
-    pub(super) fn metered(self) -> Fact<bool> {
-        fact(
-            self.metered,
-            "neither `metered` of its section [[link]] nor a program says it",
-        )
+    /// Whether a program has told that it is metered.
+    pub(super) fn told_metered(self) -> Option<bool> {
+        self.metered
+    }
+
+    /// Whether it is metered: as a program has told it, or else its helper.
+    pub(super) fn metered(self, helper: Option<bool>) -> Fact<bool> {
+        match (self.metered, helper) {
+            (None, Some(metered)) => Fact::known(metered, "its helper"),
+            (metered, _) => fact(
+                metered,
+                "neither `metered` of its section [[link]] nor a program nor its helper says it",
+            ),
+        }
     }
 
     pub(super) fn roaming(self) -> Fact<bool> {

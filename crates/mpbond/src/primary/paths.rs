@@ -52,7 +52,7 @@ impl Primary {
             LinkState {
                 name: link.name().to_owned(),
                 works: matches!(manager.link(*id), Some(ManagerState::Up)),
-                metered: facts.metered(),
+                metered: facts.metered(self.limits.told(*id).metered),
                 roaming: facts.roaming(),
                 charge: self.limits.charge(link.name()),
                 cap_reached: self.limits.is_reached(link.name()),

@@ -79,14 +79,11 @@ impl Primary {
         self.prices.supply.replace(supply) != supply
     }
 
-    /// Power supply of the helper of a link: it tells the level alone.
+    /// Power supply of the helper of a link, as it has told it.
     fn supply_of(&self, link: &str) -> Supply {
         let links = self.links.borrow().all();
         let found = links.iter().find(|(_, known)| known.name() == link);
-        Supply {
-            percent: found.and_then(|(id, _)| self.limits.told(*id).battery_percent),
-            is_charging: None,
-        }
+        found.map_or_else(Supply::default, |(id, _)| self.limits.told(*id).battery)
     }
 
     fn radio(&self, link: &str) -> Option<&'static Radio> {

@@ -65,7 +65,9 @@ impl Primary {
                 ethernet: link.may_use_frames().then(|| self.frames.status(id)),
                 energy: self.energy_of(link.name(), &subflows),
                 cap: self.cap_of(link.name()),
-                battery_percent: told.battery_percent,
+                battery_percent: told.battery.percent,
+                charging: told.battery.is_charging,
+                metered: self.facts_of(link.name()).told_metered().or(told.metered),
                 lent_bytes_left: told.bytes_left,
                 limits: LimitStatus::of(told.limits(self.clock.now())),
             })

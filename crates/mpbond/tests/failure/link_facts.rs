@@ -58,6 +58,38 @@ fn rules_on_metered_and_roaming_links_follow_what_programs_tell() {
 }
 
 #[test]
+fn a_helper_tells_whether_its_link_is_metered_and_programs_go_before_it() {
+    let bond = Bond::new(Ways::Both, "", "");
+    let file = bond.file("helper.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("uplink = {{ metered = true }}\n{config}")).unwrap();
+    let [_proxy, helper, _primary] = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    bond.joined(2);
+    put(&bond, "[policy]\ndefault = { metered = \"never\" }\n");
+    let metered = || got(&bond, "GET /v1/links/helper", "")["metered"].clone();
+    // By the rules.
+    let unusable = || {
+        let explained = got(&bond, "POST /v1/explain", "{\"port\": 1}");
+        let links = explained["links"].as_array().unwrap();
+        let link = links.iter().find(|link| link["name"] == "helper").unwrap();
+        link["unusable"].clone()
+    };
+    until("it is told", || metered() == json!(true));
+    assert_eq!(unusable(), "metered");
+    tell(&bond, "helper", &json!({ "metered": false }));
+    assert_eq!((metered(), unusable()), (json!(false), Value::Null));
+    tell(&bond, "helper", &json!({ "metered": Value::Null }));
+    assert_eq!((metered(), unusable()), (json!(true), json!("metered")));
+    // One that does not say it, as those of older versions.
+    drop(helper);
+    std::fs::write(&file, config).unwrap();
+    let _helper = bond.start("helper");
+    until("it is not known", || {
+        metered().is_null() && unusable() == "perhaps-metered"
+    });
+}
+
+#[test]
 fn the_script_for_network_manager_tells_what_that_knows() {
     if Command::new("curl").arg("--version").output().is_err() {
         return Need::Curl.is_missing("curl is not installed");

@@ -371,6 +371,7 @@ fn floors() {
     until("the helper tells its level", || {
         link(&bond, "helper").battery_percent == Some(40)
     });
+    assert_eq!(link(&bond, "helper").charging, Some(false));
     assert_eq!(link(&bond, "own").battery_percent, None);
     put(&bond, &floor("helper"));
     let both = counters.carried(|| download(&bond, origin));
@@ -392,10 +393,14 @@ fn floors() {
     until_within(LONG, "the own link is not used", || {
         counters.carried(|| download(&bond, origin))[0] < LITTLE
     });
-    charge(&class, 25, "Discharging");
+    charge(&class, 25, "Charging");
     until_within(LONG, "it is used again", || {
         std::thread::sleep(Duration::from_millis(200));
         counters.carried(|| download(&bond, origin))[0] > 300_000
+    });
+    until_within(LONG, "the helper tells that it is charged", || {
+        download(&bond, origin);
+        link(&bond, "helper").charging == Some(true)
     });
     assert_eq!(got(&bond, "GET /v1/links/own", "")["state"], "up");
     // The only link: no byte moves until its battery has been charged.
@@ -435,6 +440,7 @@ fn floors_kept() {
         assert_eq!(events.next()["type"], "policy.changed");
         let event = events.next();
         assert_eq!([&event["type"], &event["link"]], ["battery.low", link]);
+        assert_eq!(event["reason"], "19%");
     };
     is_low("own");
     charge(&class, 255, "Discharging");

@@ -178,6 +178,12 @@ pub struct HelperState {
     /// Battery charge in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub battery_percent: Option<u8>,
+    /// Whether the battery is being charged, or full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charging: Option<bool>,
+    /// Whether the data of the link that it lends is charged by volume, as its owner states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metered: Option<bool>,
     /// Bytes left of the monthly budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_left: Option<u64>,

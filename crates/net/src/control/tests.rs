@@ -45,14 +45,19 @@ fn any_state() -> impl Strategy<Value = HelperState> {
         .prop_map(|(kind, signal_dbm)| LinkState { kind, signal_dbm });
     (
         any::<Option<u8>>(),
+        any::<[Option<bool>; 2]>(),
         any::<Option<u64>>(),
         proptest::collection::vec(link, 0..4),
     )
-        .prop_map(|(battery_percent, bytes_left, links)| HelperState {
-            battery_percent,
-            bytes_left,
-            links,
-        })
+        .prop_map(
+            |(battery_percent, [charging, metered], bytes_left, links)| HelperState {
+                battery_percent,
+                charging,
+                metered,
+                bytes_left,
+                links,
+            },
+        )
 }
 
 fn any_report() -> impl Strategy<Value = RelayReport> {
@@ -267,6 +272,37 @@ fn reports_of_older_helpers_are_read() {
         new.contains(r#""th_hs_down":10000000,"bound_down_bytes":4194304,"limit_up":2000000,"#),
         "{new}"
     );
+}
+
+/// The same of states.
+#[test]
+fn states_of_older_helpers_are_read() {
+    let old = r#"{"type":"helper_state","battery_percent":40,"links":[]}"#;
+    let state = HelperState {
+        battery_percent: Some(40),
+        ..HelperState::default()
+    };
+    assert_eq!(
+        serde_json::from_str::<Message>(old).unwrap(),
+        Message::HelperState(state.clone())
+    );
+    assert_eq!(
+        serde_json::to_string(&Message::HelperState(state.clone())).unwrap(),
+        old,
+        "what is not known is absent"
+    );
+    let new = HelperState {
+        charging: Some(true),
+        metered: Some(false),
+        ..state
+    };
+    let new = serde_json::to_string(&Message::HelperState(new)).unwrap();
+    assert!(
+        new.contains(r#""battery_percent":40,"charging":true,"metered":false,"#),
+        "{new}"
+    );
+    let wrong = old.replace("40", "40,\"charging\":\"yes\"");
+    assert!(serde_json::from_str::<Message>(&wrong).is_err());
 }
 
 #[test]

@@ -473,6 +473,13 @@ const HELPER: FilePage = FilePage {
                     ),
                     meaning: "The same from this device.",
                 },
+                FileKey {
+                    name: "metered",
+                    values: "true or false",
+                    default: KeyDefault::Words("unknown"),
+                    meaning: "Whether the data of the link is charged by volume. Primaries are \
+                              told; their policies decide by it, unless they state it themselves.",
+                },
             ],
         },
     ],

@@ -198,10 +198,16 @@ fn links(text: &mut String, links: &[LinkStatus]) {
             text.push_str(&wrapped(&about, 4));
         }
         if let Some(percent) = link.battery_percent {
-            text.push_str(&wrapped(
-                &format!("  {}: battery at {percent}%", link.name),
-                4,
-            ));
+            let charging = match link.charging {
+                Some(true) => ", being charged",
+                Some(false) | None => "",
+            };
+            let about = format!("  {}: battery at {percent}%{charging}", link.name);
+            text.push_str(&wrapped(&about, 4));
+        }
+        if let Some(metered) = link.metered {
+            let not = if metered { "" } else { "not " };
+            text.push_str(&wrapped(&format!("  {}: {not}metered", link.name), 4));
         }
         // What it told before it went may be of another month.
         if let Some(bytes) = link.lent_bytes_left.filter(|_| link.state == "up") {

@@ -287,6 +287,30 @@ fn a_command_is_one_line_and_quoted() {
 }
 
 #[test]
+fn what_a_helper_has_told_of_itself_is_shown_with_its_link() {
+    let mut now = primary(0, 1.0);
+    for (charging, metered, lines) in [
+        (
+            Some(true),
+            Some(true),
+            "lte: battery at 41%, being charged\n  lte: metered\n",
+        ),
+        (
+            Some(false),
+            Some(false),
+            "lte: battery at 41%\n  lte: not metered\n",
+        ),
+        (None, None, "lte: battery at 41%\n\n"),
+    ] {
+        let link = &mut now.links[0];
+        (link.battery_percent, link.charging) = (Some(41), charging);
+        link.metered = metered;
+        let text = plain(&now, None);
+        assert!(text.contains(lines), "{text}");
+    }
+}
+
+#[test]
 fn limits_beside_own_traffic_are_shown_at_both_ends() {
     let limits = |down: Option<f64>, up| LimitStatus {
         limit_down_mbps: down,
