@@ -118,6 +118,7 @@ class Client:
     def set_facts(self, name, **facts):
         """Tells what is known of a link: metered and roaming, each True, False or None (unknown).
 
+        metered_guessed=True says that metered is a guess.
         signal_dbm is the strength of its radio's signal, an int or None; it lasts 5 s.
         Returns the link."""
         resource = "/v1/links/" + urllib.parse.quote(name, safe="")

@@ -44,6 +44,7 @@ export interface Link {
   limit_down_mbps?: number;
   limit_up_mbps?: number;
   metered?: boolean;
+  metered_guessed?: boolean;
   roaming?: boolean;
   signal_dbm?: number;
 }
@@ -180,7 +181,12 @@ export class Client {
   setMode(name: string, mode: Mode): Promise<Link>;
   setFacts(
     name: string,
-    facts: { metered?: boolean | null; roaming?: boolean | null; signal_dbm?: number | null },
+    facts: {
+      metered?: boolean | null;
+      metered_guessed?: boolean;
+      roaming?: boolean | null;
+      signal_dbm?: number | null;
+    },
   ): Promise<Link>;
   devices(): Promise<Device[]>;
   unpair(id: string): Promise<Device[]>;

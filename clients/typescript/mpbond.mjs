@@ -129,8 +129,8 @@ export class Client {
     return this.#json("PATCH", `/v1/links/${encodeURIComponent(name)}`, { mode });
   }
 
-  /** Tells what is known of a link: metered, roaming, signal_dbm (for 5 s); null where it is not.
-   *  Returns the link. */
+  /** Tells what is known of a link: metered (with metered_guessed: true as a guess), roaming,
+   *  signal_dbm (for 5 s); null where it is not. Returns the link. */
   setFacts(name, facts) {
     return this.#json("PATCH", `/v1/links/${encodeURIComponent(name)}`, facts);
   }

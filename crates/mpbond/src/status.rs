@@ -469,9 +469,12 @@ pub struct LinkStatus {
     /// Whether that battery is being charged, or full, where the helper has told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charging: Option<bool>,
-    /// Whether the link is metered, as a program has told it, or else its helper.
+    /// Whether the link is metered, as a program or its helper has told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metered: Option<bool>,
+    /// Whether that is a guess.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub metered_guessed: bool,
     /// Bytes left of its helper's monthly budget, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lent_bytes_left: Option<u64>,

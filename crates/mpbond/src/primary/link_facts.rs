@@ -24,6 +24,9 @@ pub(super) struct LinkFacts {
     /// Whether its data is charged by volume. The status of the link has it.
     #[serde(skip)]
     metered: Option<bool>,
+    /// Whether that is a guess of the program.
+    #[serde(skip)]
+    metered_is_guess: bool,
     /// Whether it is served by another network than the user's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     roaming: Option<bool>,
@@ -40,29 +43,32 @@ impl LinkFacts {
         Some((self.signal_at, self.signal_dbm?))
     }
 
-    /// Whether a program has told that it is metered.
-    pub(super) fn told_metered(self) -> Option<bool> {
-        self.metered
-    }
-
-    /// Whether it is metered: as a program has told it, or else its helper.
+    /// Whether it is metered: as a program knows it, or else its helper, or else as a program
+    /// guesses.
     pub(super) fn metered(self, helper: Option<bool>) -> Fact<bool> {
         match (self.metered, helper) {
-            (None, Some(metered)) => Fact::known(metered, "its helper"),
-            (metered, _) => fact(
-                metered,
+            (Some(metered), _) if !self.metered_is_guess => Fact::known(metered, API),
+            (_, Some(metered)) => Fact::known(metered, "its helper"),
+            (Some(metered), None) => Fact::guessed(metered, API),
+            (None, None) => Fact::unknown(
                 "neither `metered` of its section [[link]] nor a program nor its helper says it",
             ),
         }
     }
 
     pub(super) fn roaming(self) -> Fact<bool> {
-        fact(self.roaming, "no program says it")
+        let unknown = Fact::unknown("no program says it");
+        self.roaming.map_or(unknown, |is| Fact::known(is, API))
     }
 }
 
-fn fact(value: Option<bool>, unknown: &'static str) -> Fact<bool> {
-    value.map_or(Fact::unknown(unknown), |value| Fact::known(value, API))
+/// What a program tells of a link's being metered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Metered {
+    /// `None`: it is not known.
+    pub(super) value: Option<bool>,
+    /// Whether the program guesses it.
+    pub(super) is_guess: bool,
 }
 
 /// Facts by names of links. For use on one thread.
@@ -83,12 +89,14 @@ impl AllFacts {
     pub(super) fn change(
         &self,
         name: &str,
-        metered: Option<Option<bool>>,
+        metered: Option<Metered>,
         roaming: Option<Option<bool>>,
     ) {
         let mut all = self.0.borrow_mut();
         let facts = all.entry(name.to_owned()).or_default();
-        facts.metered = metered.unwrap_or(facts.metered);
+        if let Some(Metered { value, is_guess }) = metered {
+            (facts.metered, facts.metered_is_guess) = (value, is_guess);
+        }
         facts.roaming = roaming.unwrap_or(facts.roaming);
     }
 

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use mpbond_manager::{LinkId, LinkState, PipeChoice, Why};
+use mpbond_policy::Certainty;
 use mpbond_units::Timestamp;
 
 use super::links::LinkConfig;
@@ -55,6 +56,7 @@ impl Primary {
             };
             let problem = link.problem();
             let told = self.limits.told(id);
+            let (metered, metered_guessed) = self.metered_of(link.name(), told.metered);
             Some(LinkStatus {
                 name: link.name().to_owned(),
                 kind: link.kind().to_owned(),
@@ -67,19 +69,32 @@ impl Primary {
                 cap: self.cap_of(link.name()),
                 battery_percent: told.battery.percent,
                 charging: told.battery.is_charging,
-                metered: self.facts_of(link.name()).told_metered().or(told.metered),
+                metered,
+                metered_guessed,
                 lent_bytes_left: told.bytes_left,
                 limits: LimitStatus::of(told.limits(self.clock.now())),
             })
         };
         let off = self.off.borrow();
-        let off = off.iter().map(|link| LinkStatus {
-            name: link.name().to_owned(),
-            kind: link.kind().to_owned(),
-            state: "off".to_owned(),
-            ..LinkStatus::default()
+        let off = off.iter().map(|link| {
+            let (metered, metered_guessed) = self.metered_of(link.name(), None);
+            LinkStatus {
+                name: link.name().to_owned(),
+                kind: link.kind().to_owned(),
+                state: "off".to_owned(),
+                metered,
+                metered_guessed,
+                ..LinkStatus::default()
+            }
         });
         links.into_iter().filter_map(status).chain(off).collect()
+    }
+
+    /// Whether a link is metered, by programs and its helper, and whether that is a guess.
+    fn metered_of(&self, link: &str, helper: Option<bool>) -> (Option<bool>, bool) {
+        let metered = self.facts_of(link).metered(helper);
+        let is_guess = metered.certainty() == Certainty::Guessed;
+        (metered.get().map(|(is, _)| *is), is_guess)
     }
 
     /// Use of one of several pipes, for people.

@@ -58,6 +58,12 @@ fn wrong_requests_have_one_error_and_change_nothing() {
         ("PATCH /v1/links/own", "{}", 422, "no change: mode, metered"),
         (
             "PATCH /v1/links/own",
+            "{\"metered\": null, \"metered_guessed\": true}",
+            422,
+            "metered_guessed: with true or false of metered only",
+        ),
+        (
+            "PATCH /v1/links/own",
             "{\"metered\": 1}",
             422,
             "invalid type",

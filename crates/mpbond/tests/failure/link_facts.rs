@@ -78,6 +78,14 @@ fn a_helper_tells_whether_its_link_is_metered_and_programs_go_before_it() {
     assert_eq!(unusable(), "metered");
     tell(&bond, "helper", &json!({ "metered": false }));
     assert_eq!((metered(), unusable()), (json!(false), Value::Null));
+    // Guesses do not.
+    let guess = json!({ "metered": false, "metered_guessed": true });
+    let link = tell(&bond, "helper", &guess);
+    assert_eq!(
+        [&link["metered"], &link["metered_guessed"]],
+        [&json!(true), &Value::Null]
+    );
+    assert_eq!(unusable(), "metered");
     tell(&bond, "helper", &json!({ "metered": Value::Null }));
     assert_eq!((metered(), unusable()), (json!(true), json!("metered")));
     // One that does not say it, as those of older versions.
@@ -113,6 +121,8 @@ fn the_script_for_network_manager_tells_what_that_knows() {
          '-g GENERAL.METERED device show wwan0') echo 'yes (guessed)' ;;\n\
          '-g GENERAL.TYPE device show wwan0') echo gsm ;;\n\
          '-g GENERAL.UDI device show wwan0') echo /org/freedesktop/ModemManager1/Modem/1 ;;\n\
+         '-g GENERAL.METERED device show eth0') echo 'no (guessed)' ;;\n\
+         '-g GENERAL.TYPE device show eth0') echo ethernet ;;\n\
          '-g GENERAL.METERED device show wlan0') echo no ;;\n\
          '-g GENERAL.TYPE device show wlan0') echo wifi ;;\n\
          *) echo \"unexpected: $*\" >&2; exit 1 ;;\nesac",
@@ -126,7 +136,14 @@ fn the_script_for_network_manager_tells_what_that_knows() {
     );
     let facts = |name: &str| {
         let link = got(&bond, &format!("GET /v1/links/{name}"), "");
-        [link["metered"].clone(), link["roaming"].clone()]
+        ["metered", "roaming"].map(|fact| link[fact].clone())
+    };
+    // Of all links together.
+    let metered = || {
+        let explained = got(&bond, "POST /v1/explain", "{\"port\": 1}");
+        let mut facts = explained["facts"].as_array().unwrap().iter();
+        let fact = facts.find(|fact| fact["name"] == "metered").unwrap();
+        [fact["value"].clone(), fact["certainty"].clone()]
     };
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/NetworkManager/mpbond-link-facts");
@@ -148,6 +165,16 @@ fn the_script_for_network_manager_tells_what_that_knows() {
     assert_eq!(run(&["größe 5/6=wwan0", "helper=wlan0"]).code, 0);
     assert_eq!(facts(own), [json!(true), json!(true)]);
     assert_eq!(facts("helper"), [json!(false), json!(false)]);
+    assert_eq!(metered(), ["false", "known"], "one is not");
+    // NetworkManager guesses both.
+    assert_eq!(run(&["helper=eth0"]).code, 0);
+    assert_eq!(facts("helper"), [json!(false), json!(false)]);
+    assert_eq!(metered(), ["false", "guessed"]);
+    let guessed =
+        |name: &str| got(&bond, &format!("GET /v1/links/{name}"), "")["metered_guessed"].clone();
+    assert_eq!([own, "helper"].map(guessed), [json!(true), json!(true)]);
+    assert_eq!(run(&["helper=wlan0"]).code, 0);
+    assert_eq!(guessed("helper"), Value::Null, "it is known again");
     // One that NetworkManager does not know, from the file.
     std::fs::write(bond.file("link-facts"), "# links\nhelper=usb0\n").unwrap();
     let from_file = run(&["usb0", "down"]);

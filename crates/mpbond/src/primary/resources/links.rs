@@ -3,7 +3,7 @@
 use hyper::{Response, StatusCode};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::super::link_facts::{LinkFacts, SIGNALS_DBM};
+use super::super::link_facts::{LinkFacts, Metered, SIGNALS_DBM};
 use super::super::links::LinkConfig;
 use super::super::modes::Mode;
 use super::Resources;
@@ -32,6 +32,7 @@ struct Change {
     mode: Option<Mode>,
     #[serde(default, deserialize_with = "value_or_null")]
     metered: Option<Option<bool>>,
+    metered_guessed: Option<bool>,
     #[serde(default, deserialize_with = "value_or_null")]
     roaming: Option<Option<bool>>,
     #[serde(default, deserialize_with = "value_or_null")]
@@ -90,12 +91,17 @@ impl Resources {
         let Change {
             mode,
             metered,
+            metered_guessed,
             roaming,
             signal_dbm,
         } = value_of(change)?;
         let is_told = metered.is_some() || roaming.is_some();
         if mode.is_none() && !is_told && signal_dbm.is_none() {
             let error = "no change: mode, metered, roaming or signal_dbm";
+            return Err(Failure::at(None, error.to_owned()));
+        }
+        if metered_guessed.is_some() && metered.flatten().is_none() {
+            let error = "metered_guessed: with true or false of metered only";
             return Err(Failure::at(None, error.to_owned()));
         }
         let is_wrong = |dbm: i16| !SIGNALS_DBM.contains(&dbm);
@@ -111,6 +117,10 @@ impl Resources {
             self.primary.link_facts.heard(now, name, dbm);
         }
         if is_told {
+            let metered = metered.map(|value| Metered {
+                value,
+                is_guess: metered_guessed.unwrap_or(false),
+            });
             self.primary.link_facts.change(name, metered, roaming);
             self.primary.links_came_or_went();
         }

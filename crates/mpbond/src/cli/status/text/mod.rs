@@ -207,7 +207,13 @@ fn links(text: &mut String, links: &[LinkStatus]) {
         }
         if let Some(metered) = link.metered {
             let not = if metered { "" } else { "not " };
-            text.push_str(&wrapped(&format!("  {}: {not}metered", link.name), 4));
+            let guessed = if link.metered_guessed {
+                " (guessed)"
+            } else {
+                ""
+            };
+            let about = format!("  {}: {not}metered{guessed}", link.name);
+            text.push_str(&wrapped(&about, 4));
         }
         // What it told before it went may be of another month.
         if let Some(bytes) = link.lent_bytes_left.filter(|_| link.state == "up") {

@@ -308,6 +308,10 @@ fn what_a_helper_has_told_of_itself_is_shown_with_its_link() {
         let text = plain(&now, None);
         assert!(text.contains(lines), "{text}");
     }
+    let link = &mut now.links[0];
+    (link.metered, link.metered_guessed) = (Some(true), true);
+    let text = plain(&now, None);
+    assert!(text.contains("  lte: metered (guessed)\n"), "{text}");
 }
 
 #[test]
