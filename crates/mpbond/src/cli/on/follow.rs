@@ -131,24 +131,36 @@ fn listen(
 }
 
 /// A server-sent event: an id, an event, or both.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Sent {
     id: Option<String>,
     event: Option<Event>,
 }
 
-/// The next one, which ends with an empty line (HTML standard, section 9.2.6); `None` at the end.
+/// The next one, which ends with an empty line (HTML standard, section 9.2.6); `None` at the end,
+/// also where that cuts one off.
 fn sent(lines: &mut BufReader<UnixStream>) -> io::Result<Option<Sent>> {
-    let mut sent = Sent::default();
+    let (mut id, mut data) = (None, None);
     while let Some(line) = line(lines)? {
         match line.split_once(": ") {
-            Some(("id", id)) => sent.id = Some(id.to_owned()),
-            Some(("data", data)) => sent.event = Some(serde_json::from_str(data)?),
-            _ if line.is_empty() => return Ok(Some(sent)),
+            Some(("id", text)) => id = Some(text.to_owned()),
+            Some(("data", text)) => data = Some(text.to_owned()),
+            _ if line.is_empty() => {
+                let event = data.and_then(|data| understood(&data));
+                return Ok(Some(Sent { id, event }));
+            }
             _ => {}
         }
     }
     Ok(None)
+}
+
+/// The event of this text. One that is not understood is left out: if it was asked for again, it
+/// would be the same.
+fn understood(data: &str) -> Option<Event> {
+    let event = serde_json::from_str(data);
+    let told = |error: &serde_json::Error| warn!(%error, "an event is not understood: left out");
+    event.inspect_err(told).ok()
 }
 
 #[cfg(test)]
@@ -196,9 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_an_error() {
-        for text in ["data: x\n", "data: 7\n", "data: {\"id\": -1}\n"] {
-            assert!(events(text)[0].is_err(), "{text}");
+    fn what_is_no_event_has_an_id_alone() {
+        for data in ["x", "7", "{\"id\": -1}"] {
+            let first = events(&format!("id: 7-5\ndata: {data}\n\n")).swap_remove(0);
+            let alone = Sent {
+                id: Some("7-5".into()),
+                event: None,
+            };
+            assert_eq!(first.unwrap(), Some(alone), "{data}");
         }
         let long = "x".repeat(2 * api::MAX_LINE_BYTES as usize);
         assert_eq!(
@@ -241,5 +258,23 @@ mod tests {
         for again in &heads[1..] {
             assert!(again.contains("Last-Event-ID: 7-1\r\n"), "{heads:?}");
         }
+    }
+
+    /// One that is not understood would be sent again for ever, and keep all later ones from being
+    /// handled.
+    #[test]
+    fn an_event_that_is_not_understood_is_left_out_and_one_that_is_cut_off_is_asked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("primary.api");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut follower = Follower::new(vec![socket]);
+        let primary = std::thread::spawn(move || {
+            let wrong = "id: 7-1\ndata: {\"id\": \"one\"}\n\n";
+            answer(&listener, &format!("{wrong}id: 7-2\ndata: {{\"id\": 2"));
+            answer(&listener, "id: 7-2\ndata: {\"id\": 2}\n\n")
+        });
+        assert_eq!(follower.next().unwrap().id, 2);
+        let again = primary.join().unwrap();
+        assert!(again.contains("Last-Event-ID: 7-1\r\n"), "{again}");
     }
 }
