@@ -2,8 +2,10 @@
 //! It is on the disk whole or not at all, also after a power cut: an empty file would begin all
 //! accounts at 0.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,9 +93,11 @@ impl AccountFile {
         self.written.load(Ordering::Relaxed) < self.begun.load(Ordering::Relaxed)
     }
 
-    /// Whether a version is being written: another one would only wait for it.
+    /// Whether a version is being written: another one would only wait for it. It does not wait for
+    /// the disk.
     pub(crate) fn is_writing(&self) -> bool {
-        self.is_behind() && !self.is_failing()
+        let is_begun = self.is_behind() && !self.is_failing();
+        is_begun || self.writing.try_lock().is_err()
     }
 }
 
@@ -108,7 +112,9 @@ impl Version {
         }
         match replace(&file.path, &text) {
             Ok(()) => {
-                file.written.store(number, Ordering::Relaxed);
+                if file.written.swap(number, Ordering::Relaxed) == 0 {
+                    remove_leftovers(&file.path);
+                }
                 file.is_failing.store(false, Ordering::Relaxed);
             }
             Err(error) => {
@@ -121,15 +127,49 @@ impl Version {
     }
 }
 
-/// Replaces the text of a file. It is on the disk before it has the file's name.
+/// Replaces the text of a file. It is on the disk before it has the file's name. Until then its
+/// name has the number of this process: during an upgrade two processes may write at a time.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
+    let mut name = prefix_of_new(path);
+    name.push(std::process::id().to_string());
     let new = path.with_file_name(name);
-    let mut file = File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)
+    let write = || {
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().inspect_err(|_| {
+        // Of a full disk it takes a part. It may not exist at all.
+        let _ = fs::remove_file(&new);
+    })
+}
+
+/// Name of the next version of a file but for the number of the process that writes it.
+fn prefix_of_new(path: &Path) -> OsString {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new-");
+    name
+}
+
+/// Removes what processes that have ended have not finished writing.
+fn remove_leftovers(path: &Path) {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let prefix = prefix_of_new(path);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.as_bytes().strip_prefix(prefix.as_bytes());
+        let number = number.and_then(|n| str::from_utf8(n).ok()?.parse::<u32>().ok());
+        if number.is_some_and(has_ended) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether there is no process with this number.
+fn has_ended(process: u32) -> bool {
+    let processes = Path::new("/proc");
+    processes.join("self").exists() && !processes.join(process.to_string()).exists()
 }
 
 #[cfg(test)]
@@ -158,6 +198,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_has_a_name_of_its_process_and_none_of_those_that_have_ended_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = AccountFile::new(folder.path().join("a.usage"));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended = child.id();
+        child.wait().unwrap();
+        let others = [
+            // Of a process that runs, and of none.
+            format!("a.usage.new-{}", std::os::unix::process::parent_id()),
+            "a.usage.new-1x".to_owned(),
+            format!("b.usage.new-{ended}"),
+        ];
+        let left = format!("a.usage.new-{ended}");
+        for name in others.iter().chain([&left]) {
+            fs::write(folder.path().join(name), "used = 7").unwrap();
+        }
+        // One name for all processes would be that of a folder.
+        fs::create_dir(folder.path().join("a.usage.new")).unwrap();
+        for n in [1, 2] {
+            file.version(format!("used = {n}")).write();
+            assert_eq!(file.read::<Account>().unwrap().unwrap()["used"], n);
+        }
+        assert!(!folder.path().join(left).exists());
+        for name in others {
+            assert!(folder.path().join(&name).exists(), "{name}");
+        }
+        // An unfinished version does not stay.
+        fs::remove_file(&file.path).unwrap();
+        fs::create_dir_all(file.path.join("folder")).unwrap();
+        file.version("used = 3".to_owned()).write();
+        assert!(file.is_failing());
+        let own = format!("a.usage.new-{}", std::process::id());
+        assert!(!folder.path().join(own).exists());
+    }
+
+    #[test]
     fn a_version_that_cannot_be_written_is_told_until_one_is() {
         let folder = tempfile::tempdir().unwrap();
         let gone = folder.path().join("gone");
@@ -179,6 +255,9 @@ mod tests {
         let slow = file.writing.lock().unwrap();
         let writes = std::thread::spawn(move || version.write());
         assert!(file.is_writing() && file.is_behind() && !file.is_failing());
+        // Also where the one before could not be written: no others wait for it.
+        file.is_failing.store(true, Ordering::Relaxed);
+        assert!(file.is_writing());
         drop(slow);
         writes.join().unwrap();
         assert!(!file.is_writing() && !file.is_behind());

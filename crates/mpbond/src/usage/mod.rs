@@ -36,14 +36,19 @@ const KEPT_BYTES: usize = 40;
 /// Interval at which joules are written while they grow: what a crash may lose.
 const SAVE_ENERGY_EVERY: Duration = Duration::from_secs(60);
 
+/// Pause before another attempt to write what could not be written: looks are more frequent, and
+/// each attempt writes the whole file.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// The accounts of links that have or had a cap or a radio, and of rules that have or had a budget.
 pub struct Usage {
     file: Arc<AccountFile>,
     /// That of this host.
     zone: TimeZone,
     accounts: File,
-    /// When joules were written last, and whether there are more since.
-    energy_saved: Timestamp,
+    /// When the newest version was made.
+    saved: Timestamp,
+    /// Whether there are more joules since.
     has_new_energy: bool,
 }
 
@@ -128,7 +133,7 @@ impl Usage {
             file,
             zone: host_zone::read(),
             accounts,
-            energy_saved: Timestamp::ZERO,
+            saved: Timestamp::ZERO,
             has_new_energy: false,
         })
     }
@@ -228,10 +233,10 @@ impl Usage {
         caps: &[(Capped, Cap)],
         is_last: bool,
     ) -> Option<Version> {
-        let is_old = now.since(self.energy_saved) >= SAVE_ENERGY_EVERY;
-        let has_energy = self.has_new_energy && (is_last || is_old);
+        let age = now.since(self.saved);
+        let has_energy = self.has_new_energy && (is_last || age >= SAVE_ENERGY_EVERY);
         let is_due = has_energy
-            || self.file.is_failing()
+            || (self.file.is_failing() && age >= TRY_AGAIN_AFTER)
             || (is_last && self.file.is_behind())
             || caps.iter().any(|(of, cap)| {
                 let used = self.accounts.get(of);
@@ -240,7 +245,7 @@ impl Usage {
         // Names, numbers and days have a text.
         let text = is_due.then(|| toml::to_string(&self.accounts).ok())??;
         self.has_new_energy = false;
-        self.energy_saved = now;
+        self.saved = now;
         self.accounts
             .all()
             .for_each(|used| used.account.handle_saved(now));
@@ -250,6 +255,8 @@ impl Usage {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use jiff::tz::TimeZone;
     use mpbond_policy::AtCap;
 
@@ -356,6 +363,26 @@ mod tests {
         usage.save_at_end(at(162), &[(phone.clone(), cap)]);
         assert_eq!(again(day), [(day, 14.0)]);
         assert_eq!(Usage::load(&identity).unwrap().used_bytes(&phone), 700);
+    }
+
+    #[test]
+    fn accounts_that_cannot_be_written_are_tried_again_after_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let gone = folder.path().join("gone");
+        fs::create_dir(&gone).unwrap();
+        let identity = gone.join("identity.pem");
+        let mut usage = Usage::load(&identity).unwrap();
+        usage.spend("phone", jiff::civil::date(2026, 11, 27), 1.0);
+        fs::remove_dir(&gone).unwrap();
+        let at = |ms: u64| Timestamp::from_millis(100_000 + ms);
+        save(&mut usage, at(0), &[]);
+        assert!(usage.file.is_failing());
+        for ms in [1, 50, 999] {
+            assert!(usage.version(at(ms), &[], false).is_none(), "{ms} ms");
+        }
+        fs::create_dir(&gone).unwrap();
+        save(&mut usage, at(1_000), &[]);
+        assert!(!usage.file.is_failing() && Usage::file_of(&identity).exists());
     }
 
     #[test]
