@@ -5,7 +5,6 @@
 //! show.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
@@ -75,24 +74,6 @@ fn links() -> Vec<LinkState> {
     (0..LINKS).map(state).collect()
 }
 
-/// Names of the rules whose budgets are used up, as a primary finds them out.
-fn spent(
-    rules: &InForce,
-    usage: &mut Usage,
-    budgets: &mut Budgets,
-    begin: Instant,
-) -> BTreeSet<String> {
-    if budgets.is_due(Timestamp::ZERO + begin.elapsed()) {
-        for budget in rules.budgets() {
-            budgets.count(usage, budget, jiff::Timestamp::now());
-        }
-    }
-    let spent = rules
-        .budgets()
-        .filter(|(rule, cap)| budgets.is_spent(usage, rule, cap));
-    spent.map(|(rule, _)| rule.to_owned()).collect()
-}
-
 fn main() -> ExitCode {
     let policy = Policy::parse(Path::new("policy.toml"), &rules(), &|_| None).unwrap();
     let rules = InForce::new(Arc::new(policy), None);
@@ -129,8 +110,9 @@ fn main() -> ExitCode {
             cgroup,
             claim: None,
         });
+        let now = Timestamp::ZERO + started.elapsed();
         let device = Device {
-            spent_budgets: spent(&rules, &mut usage, &mut budgets, started),
+            spent_budgets: budgets.spent(&mut usage, || rules.budgets(), now, |_, _| {}),
             ..device(Reading::default(), links())
         };
         assert_eq!(rules.decide(&flow, &device).rule, None);

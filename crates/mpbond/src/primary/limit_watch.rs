@@ -226,16 +226,12 @@ impl Primary {
         let Some(policy) = self.policy.borrow().clone() else {
             return BTreeSet::new();
         };
-        // A period may have ended.
-        if self.limits.budgets.borrow_mut().is_due(self.clock.now()) {
-            for (rule, cap) in policy.budgets() {
-                self.count_budget(rule, cap);
-            }
-        }
-        let (usage, budgets) = (self.limits.usage.borrow(), self.limits.budgets.borrow());
-        let is_spent = |(rule, cap): &(&str, &Cap)| budgets.is_spent(&usage, rule, cap);
-        let spent = policy.budgets().filter(is_spent);
-        spent.map(|(rule, _)| rule.to_owned()).collect()
+        let mut usage = self.limits.usage.borrow_mut();
+        let mut budgets = self.limits.budgets.borrow_mut();
+        let (all, now) = (|| policy.budgets(), self.clock.now());
+        budgets.spent(&mut usage, all, now, |(rule, cap), (used, event)| {
+            self.cap_event(&Capped::Rule(rule.to_owned()), (cap, used), event);
+        })
     }
 
     /// What has moved over a link since the last look.

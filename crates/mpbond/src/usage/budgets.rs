@@ -1,6 +1,6 @@
 //! Budgets of rules: bytes that their connections have moved, and whether they are used up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -61,8 +61,30 @@ impl Budgets {
         (used, event)
     }
 
+    /// Names of the rules of these budgets whose budgets are used up now. Once a second they are
+    /// counted first, and what that returns is handed on. It takes no system call.
+    pub fn spent<'p, I>(
+        &mut self,
+        usage: &mut Usage,
+        budgets: impl Fn() -> I,
+        now: Timestamp,
+        mut counted: impl FnMut((&'p str, &'p Cap), (u64, Option<CapEvent>)),
+    ) -> BTreeSet<String>
+    where
+        I: Iterator<Item = (&'p str, &'p Cap)>,
+    {
+        // A period may have ended.
+        if self.is_due(now) {
+            for of in budgets() {
+                counted(of, self.count(usage, of, jiff::Timestamp::now()));
+            }
+        }
+        let spent = budgets().filter(|(rule, cap)| self.is_spent(usage, rule, cap));
+        spent.map(|(rule, _)| rule.to_owned()).collect()
+    }
+
     /// Whether a decision is to count them, since the last one did so long ago.
-    pub fn is_due(&mut self, now: Timestamp) -> bool {
+    fn is_due(&mut self, now: Timestamp) -> bool {
         let is_due = self
             .counted
             .is_none_or(|counted| now.since(counted) >= COUNT_EVERY);
@@ -73,7 +95,7 @@ impl Budgets {
     }
 
     /// Whether a rule's budget is used up, to the byte within the period of the last count.
-    pub fn is_spent(&self, usage: &Usage, rule: &str, cap: &Cap) -> bool {
+    fn is_spent(&self, usage: &Usage, rule: &str, cap: &Cap) -> bool {
         match self.by_rule.get(rule) {
             Some(counted) => counted.budget.is_spent(),
             None => usage.is_reached(&Capped::Rule(rule.to_owned()), cap),
@@ -126,10 +148,48 @@ mod tests {
     }
 
     #[test]
-    fn decisions_count_once_a_second() {
+    fn decisions_find_spent_budgets_at_once_and_count_once_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut usage = Usage::load(&folder.path().join("identity.pem")).unwrap();
+        let cap = Cap {
+            bytes: 1_000,
+            reset_day: 1,
+            zone: TimeZone::UTC,
+            warn_percent: None,
+            at_cap: AtCap::Off,
+        };
         let mut budgets = Budgets::default();
-        let at = Timestamp::from_millis;
-        let due = [0, 1, 999, 1_000, 1_500, 2_000].map(|ms| budgets.is_due(at(ms)));
-        assert_eq!(due, [true, false, false, true, false, true]);
+        let [spent, _left] = ["spent", "left"].map(|rule| budgets.of(&usage, rule, &cap));
+        let rules = || {
+            ["spent", "left", "unused"]
+                .map(|rule| (rule, &cap))
+                .into_iter()
+        };
+        let mut decide = |ms: u64| {
+            let mut counted = Vec::new();
+            let now = Timestamp::from_millis(ms);
+            let names = budgets.spent(&mut usage, rules, now, |(rule, _), (used, event)| {
+                counted.push((rule, used, event.is_some()));
+            });
+            (names.into_iter().collect::<Vec<_>>(), counted)
+        };
+        let none = [
+            ("spent", 0, false),
+            ("left", 0, false),
+            ("unused", 0, false),
+        ];
+        assert_eq!(decide(0), (Vec::new(), none.to_vec()));
+        spent.moved(1_000);
+        for ms in [1, 999] {
+            assert_eq!(
+                decide(ms),
+                (vec!["spent".to_owned()], Vec::new()),
+                "{ms} ms"
+            );
+        }
+        let (names, counted) = decide(1_000);
+        assert_eq!(names, ["spent"]);
+        assert_eq!(counted[0], ("spent", 1_000, true));
+        assert_eq!(counted[1..], none[1..]);
     }
 }

@@ -21,6 +21,9 @@ use programs::Folder;
 /// program that takes longer than a minute is killed. Folder and programs must belong to root, or
 /// to the user who runs this, and nobody else may be able to write to them.
 ///
+/// Each program has a process group of its own, which is killed as a whole. So Ctrl-C in a terminal
+/// ends this command, but not the program that runs at that time.
+///
 /// It waits for a primary that is not there, and runs until it is ended.
 #[derive(Debug, Args)]
 #[command(after_help = "\
