@@ -266,7 +266,7 @@ function devices(frame) {
     const facts = [['Role', 'helper']];
     if (path.pad_ms != null) facts.push(['Pipe-aware delay', milliseconds(path.pad_ms)]);
     facts.push(['Waits there', bytes(path.waiting_bytes)]);
-    const charging = path.charging ? ', being charged' : '';
+    const charging = path.charging ? ', on mains' : '';
     if (path.battery_percent != null) facts.push(['Battery', `${path.battery_percent} %${charging}`]);
     if (path.metered != null) facts.push(['Metered', path.metered ? 'yes' : 'no']);
     if (path.error) facts.push(['Problem', path.error]);

@@ -8,12 +8,16 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 use tracing::warn;
 
 /// Maximum size in bytes.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// Age from which a version that is not whole is nobody's.
+const LEFT_OVER_AFTER: Duration = Duration::from_secs(600);
 
 /// The file of an account, which threads that may wait for the disk write.
 pub(crate) struct AccountFile {
@@ -97,7 +101,7 @@ impl AccountFile {
     /// the disk.
     pub(crate) fn is_writing(&self) -> bool {
         let is_begun = self.is_behind() && !self.is_failing();
-        is_begun || self.writing.try_lock().is_err()
+        is_begun || matches!(self.writing.try_lock(), Err(TryLockError::WouldBlock))
     }
 }
 
@@ -152,24 +156,29 @@ fn prefix_of_new(path: &Path) -> OsString {
     name
 }
 
-/// Removes what processes that have ended have not finished writing.
+/// Removes what processes that have ended have not finished writing. By its age: whether another
+/// process lives cannot be seen from a sandbox.
 fn remove_leftovers(path: &Path) {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
     let prefix = prefix_of_new(path);
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let number = name.as_bytes().strip_prefix(prefix.as_bytes());
         let number = number.and_then(|n| str::from_utf8(n).ok()?.parse::<u32>().ok());
-        if number.is_some_and(has_ended) {
+        if number.is_some() && is_old(&entry) {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Whether there is no process with this number.
-fn has_ended(process: u32) -> bool {
-    let processes = Path::new("/proc");
-    processes.join("self").exists() && !processes.join(process.to_string()).exists()
+/// Whether a file was last written longer ago than a process takes for it.
+fn is_old(entry: &fs::DirEntry) -> bool {
+    let written = entry.metadata().and_then(|meta| meta.modified());
+    let age = written.map(|at| at.elapsed());
+    matches!(age, Ok(Ok(age)) if age >= LEFT_OVER_AFTER)
 }
 
 #[cfg(test)]
@@ -198,22 +207,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_has_a_name_of_its_process_and_none_of_those_that_have_ended_stays() {
+    fn what_is_written_has_a_name_of_its_process_and_none_of_those_that_are_old_stays() {
         let folder = tempfile::tempdir().unwrap();
         let file = AccountFile::new(folder.path().join("a.usage"));
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let ended = child.id();
-        child.wait().unwrap();
-        let others = [
-            // Of a process that runs, and of none.
-            format!("a.usage.new-{}", std::os::unix::process::parent_id()),
-            "a.usage.new-1x".to_owned(),
-            format!("b.usage.new-{ended}"),
-        ];
-        let left = format!("a.usage.new-{ended}");
-        for name in others.iter().chain([&left]) {
-            fs::write(folder.path().join(name), "used = 7").unwrap();
+        let write = |name: &str, age: Duration| {
+            let file = File::create(folder.path().join(name)).unwrap();
+            let at = std::time::SystemTime::now() - age;
+            file.set_modified(at).unwrap();
+        };
+        let left = "a.usage.new-7";
+        write(left, LEFT_OVER_AFTER);
+        let others = ["a.usage.new-1x", "b.usage.new-7", "a.usage.new-8"];
+        for name in &others[..2] {
+            write(name, LEFT_OVER_AFTER);
         }
+        // Another process may be writing it.
+        write(others[2], LEFT_OVER_AFTER / 2);
         // One name for all processes would be that of a folder.
         fs::create_dir(folder.path().join("a.usage.new")).unwrap();
         for n in [1, 2] {
@@ -222,7 +231,7 @@ mod tests {
         }
         assert!(!folder.path().join(left).exists());
         for name in others {
-            assert!(folder.path().join(&name).exists(), "{name}");
+            assert!(folder.path().join(name).exists(), "{name}");
         }
         // An unfinished version does not stay.
         fs::remove_file(&file.path).unwrap();

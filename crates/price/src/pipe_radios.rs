@@ -21,7 +21,7 @@ impl PipeRadios {
     ///
     /// The radios count as active all the time: by their models, gaps of up to 50 ms between
     /// packets are. At rates below 240 kbit/s, at which gaps of full packets are longer, the power
-    /// is less, and below about 4 kbit/s that of WiFi is less than that of Bluetooth.
+    /// is less, and below about 9 kbit/s that of WiFi is less than that of Bluetooth.
     pub fn watts(&self, down: BitRate, up: BitRate) -> f64 {
         let bps = [down, up].map(|rate| rate.bps() as f64);
         let both = bps[0] + bps[1];

@@ -98,6 +98,11 @@ impl InForce {
         self.policy.link(link)?.battery_floor
     }
 
+    /// Whether a link is metered, if the policy states it.
+    pub fn metered(&self, link: &str) -> Option<bool> {
+        self.policy.link(link)?.metered
+    }
+
     /// Whether a link has a cap or a floor, or a rule a budget.
     pub fn has_limits(&self) -> bool {
         self.policy.has_limits() || self.policy.budgets().next().is_some()

@@ -60,7 +60,7 @@ async fn watch(primary: Rc<Primary>) {
 /// The level of a battery, and whether it is being charged, for people.
 fn level_of(supply: Supply) -> Option<String> {
     let charging = match supply.is_charging {
-        Some(true) => ", being charged",
+        Some(true) => ", on mains",
         Some(false) | None => "",
     };
     Some(format!("{}%{charging}", supply.percent?))

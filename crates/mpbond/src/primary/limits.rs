@@ -122,7 +122,10 @@ impl Limits {
     /// The helper of a link has reported limits of its relays, down and up.
     pub(super) fn reported(&self, now: Timestamp, link: LinkId, limits: [Option<BitRate>; 2]) {
         let mut all = self.helpers.borrow_mut();
-        all.entry(link).or_default().limits = (limits, now);
+        // A late report of a link that was removed leaves nothing.
+        if let Some(told) = all.get_mut(&link) {
+            told.limits = (limits, now);
+        }
     }
 
     /// What the helper of a link has told.

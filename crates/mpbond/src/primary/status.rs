@@ -90,8 +90,12 @@ impl Primary {
         links.into_iter().filter_map(status).chain(off).collect()
     }
 
-    /// Whether a link is metered, by programs and its helper, and whether that is a guess.
+    /// Whether a link is metered, as rules have it, and whether that is a guess.
     fn metered_of(&self, link: &str, helper: Option<bool>) -> (Option<bool>, bool) {
+        let policy = self.policy.borrow();
+        if let Some(stated) = policy.as_ref().and_then(|policy| policy.metered(link)) {
+            return (Some(stated), false);
+        }
         let metered = self.facts_of(link).metered(helper);
         let is_guess = metered.certainty() == Certainty::Guessed;
         (metered.get().map(|(is, _)| *is), is_guess)

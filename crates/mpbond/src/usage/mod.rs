@@ -234,9 +234,13 @@ impl Usage {
         is_last: bool,
     ) -> Option<Version> {
         let age = now.since(self.saved);
+        let is_failing = self.file.is_failing();
+        if is_failing && !is_last && age < TRY_AGAIN_AFTER {
+            return None;
+        }
         let has_energy = self.has_new_energy && (is_last || age >= SAVE_ENERGY_EVERY);
         let is_due = has_energy
-            || (self.file.is_failing() && age >= TRY_AGAIN_AFTER)
+            || is_failing
             || (is_last && self.file.is_behind())
             || caps.iter().any(|(of, cap)| {
                 let used = self.accounts.get(of);
@@ -377,8 +381,18 @@ mod tests {
         let at = |ms: u64| Timestamp::from_millis(100_000 + ms);
         save(&mut usage, at(0), &[]);
         assert!(usage.file.is_failing());
+        // Nor because of a cap, of which a hundredth was used.
+        let cap = cap(1_000_000);
+        let phone = Capped::Link("phone".to_owned());
+        usage.count(
+            &phone,
+            &cap,
+            time("2026-11-27T12:00:00Z"),
+            Some(Moved::Bytes(50_000)),
+        );
+        let caps = [(phone, cap)];
         for ms in [1, 50, 999] {
-            assert!(usage.version(at(ms), &[], false).is_none(), "{ms} ms");
+            assert!(usage.version(at(ms), &caps, false).is_none(), "{ms} ms");
         }
         fs::create_dir(&gone).unwrap();
         save(&mut usage, at(1_000), &[]);

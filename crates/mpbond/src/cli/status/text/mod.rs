@@ -199,7 +199,7 @@ fn links(text: &mut String, links: &[LinkStatus]) {
         }
         if let Some(percent) = link.battery_percent {
             let charging = match link.charging {
-                Some(true) => ", being charged",
+                Some(true) => ", on mains",
                 Some(false) | None => "",
             };
             let about = format!("  {}: battery at {percent}%{charging}", link.name);

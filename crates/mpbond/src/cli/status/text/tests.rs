@@ -293,7 +293,7 @@ fn what_a_helper_has_told_of_itself_is_shown_with_its_link() {
         (
             Some(true),
             Some(true),
-            "lte: battery at 41%, being charged\n  lte: metered\n",
+            "lte: battery at 41%, on mains\n  lte: metered\n",
         ),
         (
             Some(false),
