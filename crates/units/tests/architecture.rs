@@ -394,7 +394,8 @@ fn no_clock(file: &Path) {
 
 /// Where the product reads the time of day, which can be set: everything else of it depends on
 /// CLOCK_MONOTONIC alone.
-const TIME_OF_DAY: [(&str, &str); 4] = [
+const TIME_OF_DAY: [(&str, &str); 5] = [
+    ("crates/mpbond/src/account_file.rs", "ages of files"),
     ("crates/mpbond/src/helper/budget.rs", "months of a budget"),
     ("crates/mpbond/src/policy/device.rs", "times of rules"),
     ("crates/mpbond/src/pairing/enrol.rs", "expiry of tokens"),
