@@ -110,17 +110,21 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_budget_is_spent_at_its_last_byte_and_renewed_by_the_first_count_of_its_next_period() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut usage = Usage::load(&folder.path().join("identity.pem")).unwrap();
-        let cap = Cap {
+    fn cap() -> Cap {
+        Cap {
             bytes: 1_000,
             reset_day: 1,
             zone: TimeZone::UTC,
             warn_percent: None,
             at_cap: AtCap::Off,
-        };
+        }
+    }
+
+    #[test]
+    fn a_budget_is_spent_at_its_last_byte_and_renewed_by_the_first_count_of_its_next_period() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut usage = Usage::load(&folder.path().join("identity.pem")).unwrap();
+        let cap = cap();
         let time = |at: &str| -> jiff::Timestamp { at.parse().unwrap() };
         let mut budgets = Budgets::default();
         let of = ("some", &cap);
@@ -151,13 +155,7 @@ mod tests {
     fn decisions_find_spent_budgets_at_once_and_count_once_a_second() {
         let folder = tempfile::tempdir().unwrap();
         let mut usage = Usage::load(&folder.path().join("identity.pem")).unwrap();
-        let cap = Cap {
-            bytes: 1_000,
-            reset_day: 1,
-            zone: TimeZone::UTC,
-            warn_percent: None,
-            at_cap: AtCap::Off,
-        };
+        let cap = cap();
         let mut budgets = Budgets::default();
         let [spent, _left] = ["spent", "left"].map(|rule| budgets.of(&usage, rule, &cap));
         let rules = || {
