@@ -469,7 +469,8 @@ pub struct LinkStatus {
     /// Whether that battery is being charged, or full, where the helper has told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charging: Option<bool>,
-    /// Whether the link is metered, as a program or its helper has told it.
+    /// Whether the link is metered, as the policy states it, or else a program or its helper has
+    /// told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metered: Option<bool>,
     /// Whether that is a guess.

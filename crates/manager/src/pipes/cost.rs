@@ -10,8 +10,8 @@ use crate::ids::LinkId;
 /// one is cheaper: models of radios are right to a quarter (docs/energy.md).
 const MARGIN: f64 = 1.25;
 
-/// Whether the cost of pipes is the energy of their radios, which those of all are named for. It is
-/// their places otherwise.
+/// Whether pipes are compared by the energy of their radios: where those of all are named. They are
+/// compared by their places otherwise.
 pub(super) fn is_energy(pipes: &[Known]) -> bool {
     pipes.iter().all(|pipe| pipe.radios.is_some())
 }

@@ -49,7 +49,8 @@ pub(super) struct Known {
     place: usize,
     /// Its radios, where they are named.
     pub(super) radios: Option<PipeRadios>,
-    /// Power of its radios at the present demand, where it is its cost, in W.
+    /// Power of its radios while bytes move at the present rate, in W, where pipes are compared by
+    /// it.
     pub(super) watts: Option<f64>,
     /// Longest time for which its link says nothing though it works.
     pause: Duration,

@@ -81,6 +81,7 @@ pub struct PipeChoice {
     pub state: PipeUse,
     /// The reason for which the used pipe is used.
     pub why: Why,
-    /// Power of its radios at the present demand, in mW, where the choice is by energy.
+    /// Power of its radios while bytes move at the present rate, in mW, where the choice is by
+    /// energy.
     pub milliwatts: Option<u64>,
 }
