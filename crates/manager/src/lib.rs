@@ -54,6 +54,7 @@
 //! | `pipe` | pipes: control connections to helpers, and relays |
 //! | `pipes` | which one of several pipes to a helper is used |
 //! | `replacement` | connections that replace silent ones |
+//! | `signal` | whether the signal of a link is weak by a policy ([`WeakSignal`], one for each) |
 //! | `segments` | segment size on own paths and pipes that drop large packets (MTU black holes) |
 //! | `nat_timeout` | idle timeouts of NATs, and the keep-alive intervals derived from them |
 //! | `resets` | what a reset after an idle time shows about the NATs on the path of a link |
@@ -94,6 +95,7 @@ mod resets;
 mod rest;
 mod segments;
 mod sessions;
+mod signal;
 mod subflows;
 mod unanswered;
 pub mod wear;
@@ -112,12 +114,11 @@ pub use network::{LONG_SLEEP, is_own};
 pub use outage::{Admission, LOOK_EVERY, WAIT_FOR_PATH};
 pub use pipe::ORPHAN_IDLE;
 pub use pipe_report::{Held, REPORT_EVERY, Report};
-pub use pipes::{
-    PIPES_EVERY, PipeChoice, PipeFacts, PipeUse, SIGNAL_EVERY, SNIFF_PAUSE, Signal, Why,
-};
+pub use pipes::{PIPES_EVERY, PipeChoice, PipeFacts, PipeUse, SNIFF_PAUSE, Signal, Why};
 pub use rejoin::{REJOIN_EVERY, Rejoin, RejoinAction};
 pub use segments::{ENOUGH_BYTES, SEGMENT_BYTES};
 pub use sessions::REOPEN_AFTER;
+pub use signal::{SIGNAL_EVERY, WeakSignal};
 pub use subflows::SubflowFacts;
 
 /// Limit of TCP's handshake for a connection attempt.

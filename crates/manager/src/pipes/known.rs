@@ -8,7 +8,7 @@ use mpbond_units::{BitRate, Timestamp};
 
 use super::facts::PipeFacts;
 use super::pause::Pause;
-use super::signal::Smoothed;
+use super::signal::Margin;
 use crate::ids::LinkId;
 
 /// Share of the demand, in quarters, that a pipe has to have to suffice.
@@ -85,7 +85,7 @@ pub(super) struct Known {
     gap: Duration,
     patience: Duration,
     left: Left,
-    signal: Smoothed,
+    signal: Margin,
 }
 
 /// Reasons for which a pipe was left.
@@ -134,7 +134,7 @@ impl Known {
             gap: Duration::ZERO,
             patience: Duration::ZERO,
             left: Left::default(),
-            signal: Smoothed::default(),
+            signal: Margin::default(),
         }
     }
 

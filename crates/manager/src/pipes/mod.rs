@@ -51,7 +51,7 @@ use crate::ids::LinkId;
 use choice::{Choice, Step};
 
 pub use facts::{PIPES_EVERY, PipeFacts, SNIFF_PAUSE};
-pub use signal::{SIGNAL_EVERY, Signal};
+pub use signal::Signal;
 pub use why::{PipeChoice, PipeUse, Why};
 
 /// The choices of all helpers with several pipes of which the best one is used.
