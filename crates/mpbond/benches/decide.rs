@@ -70,6 +70,7 @@ fn links() -> Vec<LinkState> {
         roaming: Fact::unknown("nobody says it"),
         charge: Charge::Sufficient,
         cap_reached: false,
+        is_weak: false,
     };
     (0..LINKS).map(state).collect()
 }

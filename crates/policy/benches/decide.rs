@@ -122,6 +122,7 @@ fn device() -> Device {
         roaming: Fact::known(false, "NetworkManager"),
         charge: Charge::Sufficient,
         cap_reached: false,
+        is_weak: false,
     };
     Device {
         now: Fact::known("2026-11-02T11:00:00Z".parse().unwrap(), "the clock"),

@@ -106,6 +106,8 @@ pub struct Measured {
     pub pad_ms: Option<f64>,
     /// Bytes left of its cap.
     pub cap_left_bytes: Option<u64>,
+    /// Strength of its signal.
+    pub signal_dbm: Option<i16>,
     /// Whether its radio is awake, where the policy names it.
     pub radio_awake: Option<bool>,
     /// Joules of this radio since the daemon started.
@@ -122,6 +124,9 @@ impl fmt::Display for Measured {
         }
         if let Some(left) = self.cap_left_bytes {
             write!(f, ", {} of its cap left", human::bytes(left))?;
+        }
+        if let Some(dbm) = self.signal_dbm {
+            write!(f, ", signal {dbm} dBm")?;
         }
         match self.radio_awake {
             Some(true) => f.write_str(", radio awake")?,
@@ -302,18 +307,18 @@ impl fmt::Display for Explanation<'_> {
         for link in &self.links {
             let measured = link.measured.clone().unwrap_or_default();
             match (link.use_, link.rank, link.unusable) {
-                (Some(LinkUse { cost, standby }), Some(rank), _) => {
+                (Some(used), Some(rank), _) => {
+                    let LinkUse { cost, .. } = used;
                     let Rank { tier, turn } = rank;
-                    let standby = if standby {
-                        ", standby: its cap is used up"
-                    } else {
-                        ""
-                    };
                     let name = &link.name;
-                    writeln!(
-                        f,
-                        "  link {name}: cost {cost}, tier {tier}, turn {turn}{standby}{measured}"
-                    )?;
+                    write!(f, "  link {name}: cost {cost}, tier {tier}, turn {turn}")?;
+                    if used.standby {
+                        f.write_str(", standby: its cap is used up")?;
+                    }
+                    if used.weak {
+                        f.write_str(", its signal is weak")?;
+                    }
+                    writeln!(f, "{measured}")?;
                 }
                 (.., Some(reason)) => {
                     let (name, reason) = (&link.name, reason.text());

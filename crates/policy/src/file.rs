@@ -169,6 +169,7 @@ pub(crate) struct LinkFile {
     pub metered: Option<bool>,
     pub cap: Option<Spanned<CapFile>>,
     pub battery_floor: Option<Text<Floor>>,
+    pub weak_below: Option<Text<Strength>>,
     pub radio: Option<Text<RadioName>>,
 }
 
@@ -304,6 +305,23 @@ impl FromText for Floor {
             Percent(0) => Err("no level is below 0%: leave the key out".to_owned()),
             Percent(floor) => Ok(Self(floor)),
         }
+    }
+}
+
+/// Strength of a radio's signal in dBm.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Strength(pub i16);
+
+/// Strengths that receivers of WiFi and mobile networks report.
+const STRENGTHS: RangeInclusive<i16> = -150..=-1;
+
+impl FromText for Strength {
+    const EXPECTED: &'static str = "a strength such as \"-60 dBm\", from -150 to -1 dBm";
+    fn from_text(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix("dBm").map(str::trim_end);
+        let number = number.and_then(|number| number.parse().ok());
+        let strength = number.filter(|dbm| STRENGTHS.contains(dbm));
+        strength.map(Self).ok_or_else(|| Self::unexpected(text))
     }
 }
 

@@ -74,4 +74,6 @@ pub struct LinkState {
     pub charge: Charge,
     /// Whether its cap is used up.
     pub cap_reached: bool,
+    /// Whether its signal is weak, compared with the threshold of this link.
+    pub is_weak: bool,
 }

@@ -1,5 +1,6 @@
 //! Links that a flow may use, and their order by cost.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mpbond_units::duration_text;
@@ -30,6 +31,9 @@ pub struct LinkUse {
     pub cost: u16,
     /// Whether it carries data only while no other link does: its cap is used up.
     pub standby: bool,
+    /// Whether links of higher cost carry data beside it in mode `saver`: its signal is weak, or it
+    /// does not work.
+    pub weak: bool,
 }
 
 /// Reason for which a flow may not use a link.
@@ -165,25 +169,26 @@ impl Policy {
         LinkUse {
             cost: cost.unwrap_or(by_kind),
             standby: link.cap_reached,
+            weak: link.is_weak || !link.works,
         }
     }
 
     /// Names of the links that carry data only while no other one works: of those that may be used
     /// at all, the ones of a higher tier than the lowest of the links that work.
     pub fn behind<'a>(&self, links: &'a [LinkState]) -> Vec<&'a str> {
-        let uses: Vec<LinkUse> = links.iter().map(|link| self.use_of(link)).collect();
-        let ranks = self.ranks(&uses);
         let is_off = |link: &LinkState| {
             let cap = self.link(&link.name).and_then(|own| own.cap.as_ref());
             let cap_reached = link.cap_reached && cap.is_none_or(|cap| cap.at_cap == AtCap::Off);
             cap_reached || link.charge == Charge::Low
         };
-        let usable = || links.iter().zip(&ranks).filter(|(link, _)| !is_off(link));
-        let working = usable().filter(|(link, _)| link.works);
+        let usable: Vec<&LinkState> = links.iter().filter(|link| !is_off(link)).collect();
+        let uses: Vec<LinkUse> = usable.iter().map(|link| self.use_of(link)).collect();
+        let usable = usable.into_iter().zip(self.ranks(&uses));
+        let working = usable.clone().filter(|(link, _)| link.works);
         let Some(lowest) = working.map(|(_, rank)| rank.tier).min() else {
             return Vec::new();
         };
-        let behind = usable().filter(|(_, rank)| rank.tier > lowest);
+        let behind = usable.filter(|(_, rank)| rank.tier > lowest);
         behind.map(|(link, _)| &*link.name).collect()
     }
 
@@ -221,19 +226,20 @@ impl Policy {
     }
 
     /// The ranks of links that a flow may use, in their order: cost comes before round-trip time,
-    /// by which a scheduler chooses among links of one rank.
+    /// by which a scheduler chooses among links of one rank. In mode `saver`, a cost at which all
+    /// links are weak holds back no link of a higher one.
     pub fn ranks(&self, uses: &[LinkUse]) -> Vec<Rank> {
-        let mut costs: Vec<u16> = uses.iter().map(|link| link.cost).collect();
-        costs.sort_unstable();
-        costs.dedup();
-        let step = |cost: u16| costs.partition_point(|other| *other < cost);
+        let all: BTreeSet<u16> = uses.iter().map(|link| link.cost).collect();
+        let strong = uses.iter().filter(|link| !link.weak);
+        let strong: BTreeSet<u16> = strong.map(|link| link.cost).collect();
+        let step = |costs: &BTreeSet<u16>, cost: u16| costs.range(..cost).count();
         let of = |link: &LinkUse| {
             let (tier, turn) = match self.mode {
                 Mode::Fastest => (0, 0),
-                Mode::Auto | Mode::Balanced => (0, step(link.cost)),
-                Mode::Saver => (step(link.cost), 0),
+                Mode::Auto | Mode::Balanced => (0, step(&all, link.cost)),
+                Mode::Saver => (step(&strong, link.cost), 0),
             };
-            let behind = if link.standby { costs.len() } else { 0 };
+            let behind = if link.standby { all.len() } else { 0 };
             Rank {
                 tier: tier + behind,
                 turn,

@@ -41,6 +41,9 @@ pub struct LinkPolicy {
     pub cap: Option<Cap>,
     /// Level of its device's battery in percent, below which it is not used.
     pub battery_floor: Option<u8>,
+    /// Strength of its signal in dBm, below which links of higher cost are used beside it in mode
+    /// `saver`.
+    pub weak_below_dbm: Option<i16>,
     /// Its radio, by whose energy a helper is woken or not.
     pub radio: Option<&'static Radio>,
 }
@@ -56,10 +59,18 @@ impl Policy {
         self.links.get(link)?.radio
     }
 
-    /// Whether a link has a cost, or is stated to be metered or not.
+    /// Whether a link has a cost, is stated to be metered or not, or has a threshold of its signal.
     pub(crate) fn has_costs(&self) -> bool {
         let mut links = self.links.values();
-        links.any(|link| link.cost.is_some() || link.metered.is_some())
+        let has_cost = |link: &LinkPolicy| link.cost.is_some() || link.metered.is_some();
+        self.has_thresholds() || links.any(has_cost)
+    }
+
+    /// Whether a link has a threshold of its signal.
+    pub fn has_thresholds(&self) -> bool {
+        self.links
+            .values()
+            .any(|link| link.weak_below_dbm.is_some())
     }
 
     /// Whether a link has a cap, or a floor of its device's battery.

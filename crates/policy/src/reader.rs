@@ -165,6 +165,7 @@ impl Reader<'_> {
                 metered,
                 cap,
                 battery_floor,
+                weak_below,
                 radio,
             } = link.into_inner();
             let Text(Name(text)) = name.get_ref().clone();
@@ -178,12 +179,14 @@ impl Reader<'_> {
                 metered,
                 cap: cap.map(|cap| self.cap(cap)).transpose()?,
                 battery_floor: battery_floor.map(|Text(floor)| floor.0),
+                weak_below_dbm: weak_below.map(|Text(strength)| strength.0),
                 radio: radio.map(|Text(radio)| radio.0),
             };
             let sets_nothing = link.cost.is_none()
                 && link.metered.is_none()
                 && link.cap.is_none()
                 && link.battery_floor.is_none()
+                && link.weak_below_dbm.is_none()
                 && link.radio.is_none();
             if sets_nothing {
                 let problem = "sets nothing: give it a cost, a cap or another property";

@@ -487,6 +487,9 @@ cost = 3
 metered = true
 cap = { bytes = \"20 GB\", resets = 17, zone = \"UTC\", warn = \"75%\", at_cap = \"standby\" }
 battery_floor = \"20%\"
+[[link]]
+name = \"wifi\"
+weak_below = \"-60 dBm\"
 ";
 
 const TEXTS: &[(&str, &str)] = &[

@@ -48,6 +48,7 @@ pub fn policy(octets: &[u8]) {
         roaming: Fact::known(false, "-"),
         charge: Charge::Draining,
         cap_reached: works,
+        is_weak: works,
     };
     let device = Device {
         now: Fact::known(jiff::Timestamp::UNIX_EPOCH, "-"),

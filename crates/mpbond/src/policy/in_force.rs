@@ -103,6 +103,18 @@ impl InForce {
         self.policy.link(link)?.metered
     }
 
+    /// Strength of the signal of a link in dBm, below which costlier links are used beside it. Only
+    /// mode `saver` has an effect for it.
+    pub fn weak_below_dbm(&self, link: &str) -> Option<i16> {
+        let threshold = self.policy.link(link)?.weak_below_dbm;
+        threshold.filter(|_| self.policy.mode == Mode::Saver)
+    }
+
+    /// Whether a link has such a threshold, in this mode.
+    pub fn has_thresholds(&self) -> bool {
+        self.policy.mode == Mode::Saver && self.policy.has_thresholds()
+    }
+
     /// Whether a link has a cap or a floor, or a rule a budget.
     pub fn has_limits(&self) -> bool {
         self.policy.has_limits() || self.policy.budgets().next().is_some()
@@ -283,6 +295,27 @@ mod tests {
         let text: String = names.iter().zip(1..).map(rule).collect();
         let policy = Policy::parse(Path::new("policy.toml"), &text, &|_| None);
         Arc::new(policy.unwrap())
+    }
+
+    #[test]
+    fn thresholds_of_signals_are_those_of_mode_saver() {
+        let thresholds = |mode: &str| {
+            let text = format!(
+                "[policy]\n{mode}\n[[link]]\nname = \"wifi\"\ncost = 1\nweak_below = \"-60 dBm\"\n"
+            );
+            let policy = Policy::parse(Path::new("policy.toml"), &text, &|_| None).unwrap();
+            let policy = InForce::new(Arc::new(policy), None);
+            let of = |link| policy.weak_below_dbm(link);
+            (policy.has_thresholds(), of("wifi"), of("phone"))
+        };
+        assert_eq!(thresholds("mode = \"saver\""), (true, Some(-60), None));
+        for other in [
+            "mode = \"balanced\"",
+            "mode = \"fastest\"",
+            "zone = \"UTC\"",
+        ] {
+            assert_eq!(thresholds(other), (false, None, None), "{other}");
+        }
     }
 
     /// A connection of another host: the owner of its socket is unknown.

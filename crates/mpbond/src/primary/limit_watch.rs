@@ -69,6 +69,7 @@ fn level_of(supply: Supply) -> Option<String> {
 impl Primary {
     /// Bytes move, after a pause or under another policy.
     pub(super) fn watch_limits(self: &Rc<Self>) {
+        self.watch_signals();
         let policy = self.policy.borrow();
         let has_limits = policy.as_ref().is_some_and(|policy| policy.has_limits());
         if (has_limits || self.flows.has_single()) && !self.limits.is_watched.replace(true) {
@@ -76,11 +77,18 @@ impl Primary {
         }
     }
 
+    /// Whether bytes have long not moved.
     fn is_quiet(&self) -> bool {
-        !self.drivers().iter().any(|driver| {
-            let quiet = driver.inspect(|session, clock, _| session.quiet_for(clock.now()));
-            quiet < IDLE_LONG && !driver.has_ended()
-        })
+        self.quiet_for() >= IDLE_LONG
+    }
+
+    /// Time since bytes last moved, as far as a session is open.
+    pub(super) fn quiet_for(&self) -> Duration {
+        let drivers = self.drivers();
+        let open = drivers.iter().filter(|driver| !driver.has_ended());
+        let quiet =
+            open.map(|driver| driver.inspect(|session, clock, _| session.quiet_for(clock.now())));
+        quiet.min().unwrap_or(Duration::MAX)
     }
 
     pub(super) fn drivers(&self) -> Vec<Driver> {
@@ -143,6 +151,11 @@ impl Primary {
             battery.set_floor(floor(name));
         }
         drop(batteries);
+        let links = self.links.borrow().all();
+        let threshold = |name: &str| policy.as_ref()?.weak_below_dbm(name);
+        self.weak_links.keep(|name| {
+            threshold(name).is_some() && links.iter().any(|(_, link)| link.name() == name)
+        });
         let reached = self.count_usage(&self.caps());
         self.limits.reached.replace(reached);
         self.apply_limits();
@@ -239,13 +252,7 @@ impl Primary {
         let links = self.links.borrow().all();
         let (id, link) = links.iter().find(|(_, link)| link.name() == name)?;
         let interface = match &**link {
-            LinkConfig::Path(path) => path.interface.clone().or_else(|| {
-                let towards =
-                    || uplinks::interface_towards(self.known_addresses(*id).first()?.ip());
-                path.source
-                    .and_then(addresses::interface_of)
-                    .or_else(towards)
-            }),
+            LinkConfig::Path(_) => self.interface_of(*id, link),
             LinkConfig::Pipe(_) => None,
         };
         if let Some(interface) = interface {
@@ -260,6 +267,20 @@ impl Primary {
         // What had moved when counting began is not of the cap.
         let before = seen.get(name).copied().unwrap_or(total);
         Some(Moved::Bytes(total.saturating_sub(before)))
+    }
+
+    /// Interface of a link, as far as it is known: the configured one or, of an own path, the one
+    /// with the configured address, or on the route to the proxy.
+    pub(super) fn interface_of(&self, id: LinkId, link: &LinkConfig) -> Option<String> {
+        match link {
+            LinkConfig::Path(path) => path.interface.clone().or_else(|| {
+                let towards = || uplinks::interface_towards(self.known_addresses(id).first()?.ip());
+                path.source
+                    .and_then(addresses::interface_of)
+                    .or_else(towards)
+            }),
+            LinkConfig::Pipe(pipe) => pipe.interface.clone(),
+        }
     }
 
     /// Octets of the connections of each link with a cap since the start, both ways: at a helper

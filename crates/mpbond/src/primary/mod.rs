@@ -51,6 +51,7 @@ mod rules;
 mod ruling;
 mod server_name;
 mod session;
+mod signal_watch;
 mod signals;
 mod state;
 mod status;

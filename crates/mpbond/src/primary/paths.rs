@@ -56,6 +56,7 @@ impl Primary {
                 roaming: facts.roaming(),
                 charge: self.limits.charge(link.name()),
                 cap_reached: self.limits.is_reached(link.name()),
+                is_weak: self.weak_links.is_weak(link.name()),
             }
         });
         state.collect()

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_manager::{PIPES_EVERY, PipeFacts, Signal};
+use mpbond_manager::{LinkId, PIPES_EVERY, PipeFacts, Signal};
 use mpbond_net::pipe::PipeAddress;
 use mpbond_session::IDLE_LONG;
 use mpbond_units::Timestamp;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::links::LinkConfig;
 use super::state::Primary;
-use crate::config::{HelperAddress, HelperRef};
+use crate::config::HelperAddress;
 use crate::driver::Driver;
 use crate::network_changes::NetworkChanges;
 
@@ -76,7 +76,7 @@ impl Primary {
                 let is_unix = matches!(pipe.address, HelperAddress::At(PipeAddress::Unix(_)));
                 facts.push(PipeFacts {
                     carrier: link.problem().is_none(),
-                    signal: self.signal_of(pipe, is_unix),
+                    signal: self.signal_of(id, link, is_unix),
                     ..PipeFacts::of(id, stats, unscheduled)
                 });
             }
@@ -84,15 +84,15 @@ impl Primary {
         facts
     }
 
-    /// Strength of the signal of a pipe's radio, and when it was heard: as a program tells it or,
-    /// of WiFi, as the kernel does. A Unix socket leads to Bluetooth.
-    fn signal_of(&self, pipe: &HelperRef, is_unix: bool) -> Option<(Timestamp, Signal)> {
-        let told = self.facts_of(&pipe.name).signal_dbm();
-        let of_interface = || {
-            let (now, interface) = (self.clock.now(), pipe.interface.as_deref()?);
-            Some((now, self.signals.dbm(now, interface)?))
-        };
-        let (at, dbm) = told.or_else(of_interface)?;
+    /// Strength of the signal of a pipe's radio, and when it was heard. A Unix socket leads to
+    /// Bluetooth.
+    fn signal_of(
+        &self,
+        id: LinkId,
+        pipe: &LinkConfig,
+        is_unix: bool,
+    ) -> Option<(Timestamp, Signal)> {
+        let (at, dbm) = self.signal_dbm(id, pipe)?;
         let signal = match is_unix {
             true => Signal::Bluetooth(dbm),
             false => Signal::Wifi(dbm),

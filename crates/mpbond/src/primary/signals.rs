@@ -1,10 +1,12 @@
-//! Strength of the signals of the pipes' radios: of WiFi as the kernel has it.
+//! Strength of the signals of this device's radios: of WiFi as the kernel has it; and which of them
+//! are weak by the policy.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use mpbond_manager::SIGNAL_EVERY;
+use mpbond_manager::{SIGNAL_EVERY, WeakSignal};
 use mpbond_units::{Timestamp, wireless};
 
 /// Maximum number of octets that are read of it: an interface takes a line of about 80.
@@ -30,6 +32,11 @@ impl Signals {
         }
     }
 
+    /// Whether this kernel has the table.
+    pub(super) const fn have_table(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Strength of the signal of an interface in dBm, if it has one.
     pub(super) fn dbm(&self, now: Timestamp, interface: &str) -> Option<i16> {
         let file = self.file.as_ref()?;
@@ -39,6 +46,51 @@ impl Signals {
         }
         let mut signals = wireless::signals(&last.1);
         signals.find_map(|(of, dbm)| (of == interface).then_some(dbm))
+    }
+}
+
+/// Signals of links for which the policy has thresholds, by name. For use on one thread.
+#[derive(Default)]
+pub(super) struct WeakLinks {
+    signals: RefCell<BTreeMap<String, WeakSignal>>,
+    pub(super) are_watched: Cell<bool>,
+}
+
+impl WeakLinks {
+    /// Whether the signal of a link is weak.
+    pub(super) fn is_weak(&self, link: &str) -> bool {
+        let signals = self.signals.borrow();
+        signals.get(link).is_some_and(WeakSignal::is_weak)
+    }
+
+    /// Takes what is known of the signal of a link at a look: a sample, which is compared with a
+    /// threshold, or nothing. Returns whether the signal is weak now, if that has changed.
+    pub(super) fn looked(
+        &self,
+        now: Timestamp,
+        link: &str,
+        sample: Option<(Timestamp, i16)>,
+        threshold_dbm: i16,
+    ) -> Option<bool> {
+        let mut signals = self.signals.borrow_mut();
+        let signal = signals.entry(link.to_owned()).or_default();
+        let before = signal.is_weak();
+        match sample {
+            Some((at, dbm)) => signal.handle_sample(at, dbm, threshold_dbm),
+            None => signal.handle_unknown(now),
+        }
+        Some(signal.is_weak()).filter(|is_weak| *is_weak != before)
+    }
+
+    /// Smoothed strength of the signal of a link at a time of its samples, in dBm.
+    pub(super) fn smoothed_dbm(&self, now: Timestamp, link: &str) -> Option<f64> {
+        self.signals.borrow().get(link)?.smoothed_dbm(now)
+    }
+
+    /// Forgets the other links.
+    pub(super) fn keep(&self, is_compared: impl Fn(&str) -> bool) {
+        let mut signals = self.signals.borrow_mut();
+        signals.retain(|link, _| is_compared(link));
     }
 }
 
@@ -57,6 +109,30 @@ mod tests {
     const HEADING: &str = "Inter-| sta-|   Quality        |   Discarded packets               | \
         Missed | WE\n face | tus | link level noise |  nwid  crypt   frag  retry   misc | beacon \
         | 22\n";
+
+    #[test]
+    fn a_link_whose_signal_is_no_longer_known_or_compared_is_not_weak() {
+        let weak = WeakLinks::default();
+        let at = Timestamp::from_millis;
+        let look = |ms, dbm: Option<i16>| {
+            let sample = dbm.map(|dbm| (at(ms), dbm));
+            weak.looked(at(ms), "wifi", sample, -60)
+        };
+        assert_eq!(look(1_000, Some(-70)), Some(true));
+        assert_eq!(look(1_200, Some(-72)), None);
+        let smoothed = weak.smoothed_dbm(at(1_200), "wifi").unwrap();
+        assert!((-72.0..-70.0).contains(&smoothed), "{smoothed}");
+        assert_eq!(look(3_200, None), None);
+        assert_eq!(look(3_400, None), Some(false));
+        assert!(!weak.is_weak("wifi"));
+        assert_eq!(weak.smoothed_dbm(at(3_400), "wifi"), None);
+        assert_eq!(look(3_600, Some(-70)), Some(true));
+        assert!(weak.is_weak("wifi") && !weak.is_weak("mobile"));
+        weak.keep(|link| link == "wifi");
+        assert!(weak.is_weak("wifi"));
+        weak.keep(|_| false);
+        assert!(!weak.is_weak("wifi"));
+    }
 
     #[test]
     fn the_table_is_read_every_200_ms_and_may_be_missing() {

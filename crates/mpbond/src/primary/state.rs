@@ -36,7 +36,7 @@ use super::modes::Modes;
 use super::prices::Prices;
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
-use super::signals::Signals;
+use super::signals::{Signals, WeakLinks};
 use super::waiting::WaitingList;
 use crate::api::Events;
 use crate::config::{HelperRef, OnProxyLoss, PolicySource, PrimaryConfig, ZONES};
@@ -114,6 +114,8 @@ pub(super) struct Primary {
     pub(super) pipes_watched: RefCell<Option<Handle>>,
     /// Signals of this device's radios.
     pub(super) signals: Signals,
+    /// Links whose signals are compared with thresholds of the policy.
+    pub(super) weak_links: WeakLinks,
     /// Limits of links.
     pub(super) limits: Limits,
     /// Batteries of this device.
@@ -184,6 +186,7 @@ impl Primary {
             prices: Prices::default(),
             pipes_watched: RefCell::default(),
             signals: Signals::of_this_device(),
+            weak_links: WeakLinks::default(),
             limits,
             power: Power::of_this_device(),
             cgroups: Cgroups::mounted(),

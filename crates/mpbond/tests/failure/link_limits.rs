@@ -2,6 +2,7 @@
 //! more, over restarts as well, and no byte is lost.
 
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use mpbond::status::LinkStatus;
@@ -30,6 +31,11 @@ fn a_link_on_standby_carries_what_no_other_one_can() {
 #[test]
 fn costly_links_carry_what_cheaper_ones_cannot() {
     play_with_counters("link_limits::costs");
+}
+
+#[test]
+fn a_costly_link_carries_data_beside_a_cheap_one_while_its_signal_is_weak() {
+    play_with_counters("link_limits::weak_signal");
 }
 
 #[test]
@@ -206,6 +212,76 @@ fn costs() {
     });
     let carried = counters.carried(|| download(&bond, origin));
     assert!(carried[1] < LITTLE, "{carried:?}");
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn weak_signal() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let (bond, counters, _daemons) = start("policy = \"policy.toml\"");
+    let costs = "[policy]\nmode = \"saver\"\n[[link]]\nname = \"helper\"\ncost = 3\n";
+    let threshold = "[[link]]\nname = \"own\"\nweak_below = \"-60 dBm\"\n";
+    let own = || {
+        let explained = got(&bond, "POST /v1/explain", "{\"port\": 1}");
+        let links = explained["links"].as_array().unwrap();
+        let own = links.iter().find(|link| link["name"] == "own");
+        own.unwrap().clone()
+    };
+    // As a program tells it; the kernel has no signal of this interface.
+    let tell = |dbm: &str| {
+        let body = format!("{{\"signal_dbm\": {dbm}}}");
+        let answer = ask(&bond, "PATCH /v1/links/own", &body);
+        assert_eq!(answer.code, 200, "{answer:?}");
+    };
+    // During a transfer it is told again and again: it lasts for 5 s.
+    let carried = |dbm: &str| {
+        let (goes_on, is_over) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let wait = Duration::from_millis(200);
+            scope.spawn(move || {
+                while is_over.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    tell(dbm);
+                }
+            });
+            let carried = counters.carried(|| download(&bond, origin));
+            drop(goes_on);
+            carried
+        })
+    };
+    let until_weak = |dbm: &str, is_weak: bool| {
+        tell(dbm);
+        assert_eq!(own()["measured"]["signal_dbm"].to_string(), dbm);
+        until(&format!("with {dbm}, weak is {is_weak}"), || {
+            tell(dbm);
+            carried(dbm);
+            own()["use"]["weak"] == is_weak
+        });
+    };
+    put(&bond, &format!("{costs}{threshold}"));
+    for (dbm, is_weak) in [
+        ("null", false),
+        ("-68", true),
+        ("-51", false),
+        ("-68", true),
+        ("null", false),
+    ] {
+        until_weak(dbm, is_weak);
+        let carried = carried(dbm);
+        let is_as_expected = match is_weak {
+            true => carried.iter().all(|bytes| *bytes > 300_000),
+            false => carried[1] < LITTLE,
+        };
+        assert!(is_as_expected, "{dbm}: {carried:?}");
+    }
+    // Another policy forgets it.
+    until_weak("-68", true);
+    put(&bond, costs);
+    let forgotten = carried("-68");
+    assert!(forgotten[1] < LITTLE, "{forgotten:?}");
+    assert_eq!(own()["use"]["weak"], false);
 }
 
 #[test]

@@ -75,6 +75,7 @@ pub fn link(name: &str, metered: bool) -> LinkState {
         roaming: Fact::known(false, "NetworkManager"),
         charge: Charge::Sufficient,
         cap_reached: false,
+        is_weak: false,
     }
 }
 

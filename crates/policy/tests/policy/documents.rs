@@ -1,6 +1,6 @@
 //! docs/policy.md: its examples, its keys and its errors are those of the crate.
 
-use crate::device::parse;
+use crate::device::{link, parse};
 
 fn document() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.md");
@@ -44,9 +44,14 @@ fn all_examples_are_in_force() {
     let document = document();
     let policies = examples(&document).into_iter().map(parse);
     let policies = policies.collect::<Result<Vec<_>, _>>();
-    let [first, policy, energy] = &policies.unwrap_or_else(|e| panic!("{e}"))[..] else {
-        panic!("three examples")
+    let [first, policy, weak, energy] = &policies.unwrap_or_else(|e| panic!("{e}"))[..] else {
+        panic!("four examples")
     };
+    weak.check_effect().unwrap_or_else(|e| panic!("{e}"));
+    let mut links = ["wifi", "phone"].map(|name| link(name, false));
+    assert_eq!(weak.behind(&links), ["phone"]);
+    links[0].is_weak = true;
+    assert!(weak.behind(&links).is_empty());
     assert_eq!(first.rule_count(), 4);
     first.check_effect().unwrap_or_else(|e| panic!("{e}"));
     energy.check_effect().unwrap_or_else(|e| panic!("{e}"));

@@ -265,6 +265,18 @@ fn errors_of_links_caps_and_the_policy_itself() {
             "3: link.battery_floor: 20 is not a whole percentage",
         ),
         (
+            link("weak_below = \"60 dBm\""),
+            "3: link.weak_below: \"60 dBm\" is not a strength such as \"-60 dBm\", from -150 to -1",
+        ),
+        (
+            link("weak_below = \"-60%\""),
+            "3: link.weak_below: \"-60%\" is not a strength",
+        ),
+        (
+            link("weak_below = -60"),
+            "3: link.weak_below: -60 is not a strength",
+        ),
+        (
             link("radio = \"lte\""),
             "3: link.radio: \"lte\" is not the name of a radio, such as \"lte-2020-tmobile\"; radios \
              are wifi-s4, umts-2012, ",
@@ -518,6 +530,8 @@ fn what_has_no_effect_is_refused_by_its_key() {
         "[policy]\nzone = \"UTC\"\ndefault = \"direct\"\n".to_owned(),
         "[policy]\ndefault = { class = \"bulk\", paths = \"all\" }\n".to_owned(),
         "[policy]\nmode = \"saver\"\n[[link]]\nname = \"phone\"\nradio = \"lte-2012\"\n".to_owned(),
+        "[policy]\nmode = \"saver\"\n[[link]]\nname = \"wifi\"\nweak_below = \"-60 dBm\"\n"
+            .to_owned(),
         set("\"refuse\""),
         set("{ class = \"realtime\", priority = 7, delay = \"1s\" }"),
         set("{ paths = [\"wifi\"], metered = \"never\", roaming = \"never\" }"),

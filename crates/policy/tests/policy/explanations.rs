@@ -107,6 +107,14 @@ fn an_explanation_as_json() {
     assert_eq!(json["links"][1]["name"], "modem");
     assert_eq!(json["links"][1]["use"]["cost"], 1);
     assert_eq!(json["links"][1]["rank"]["tier"], 1);
+    let mut weak = device();
+    weak.links[0].is_weak = true;
+    let explanation = policy.explain(&flow, &weak);
+    let json = serde_json::to_value(&explanation).unwrap();
+    let is_weak = [0, 1].map(|n| json["links"][n]["use"]["weak"].as_bool());
+    assert_eq!(is_weak, [Some(true), Some(false)]);
+    let line = "link wifi: cost 0, tier 0, turn 0, its signal is weak\n";
+    assert!(explanation.to_string().contains(line), "{explanation}");
 }
 
 #[test]
@@ -173,11 +181,12 @@ fn what_is_known_of_a_link_beside_the_policy_is_shown_as_far_as_it_is_known() {
         rtt_ms: Some(23.4),
         pad_ms: Some(31.0),
         cap_left_bytes: Some(1_200_000_000),
+        signal_dbm: Some(-63),
         radio_awake: Some(false),
         joules: Some(3.21),
     };
-    let text = ", round-trip time 23.4 ms, PAD 31.0 ms, 1.20 GB of its cap left, radio asleep, 3.21 J \
-                since the start";
+    let text = ", round-trip time 23.4 ms, PAD 31.0 ms, 1.20 GB of its cap left, signal -63 dBm, \
+                radio asleep, 3.21 J since the start";
     assert_eq!(known.to_string(), text);
     assert_eq!(mpbond_policy::Measured::default().to_string(), "");
 }

@@ -107,6 +107,7 @@ fn a_link_at_its_cap_is_off_or_on_standby() {
     let used = LinkUse {
         cost: 3,
         standby: true,
+        weak: false,
     };
     assert_eq!(judge(&standby, &modem), Ok(used));
     let (own, reset) = (standby.link("modem").unwrap(), 17);
@@ -130,7 +131,11 @@ fn a_metered_link_costs_1_unless_the_policy_states_a_cost() {
 
 #[test]
 fn cost_comes_before_round_trip_time_as_the_mode_says() {
-    let of = |cost, standby| LinkUse { cost, standby };
+    let of = |cost, standby| LinkUse {
+        cost,
+        standby,
+        weak: false,
+    };
     let uses = [
         of(3, false),
         of(0, false),
@@ -223,4 +228,29 @@ fn links_of_a_higher_tier_than_the_best_that_works_stand_by() {
     // Without `at_cap` it is off, and no backup either.
     let off = policy(&costs.replace(", at_cap = \"standby\"", ""));
     assert_eq!(off.behind(&links), ["modem", "phone"]);
+}
+
+/// A free cable that is not plugged in, free WiFi, and two links that cost.
+#[test]
+fn with_a_weak_signal_costlier_links_are_used_beside_it() {
+    let text = "[policy]\nmode = \"saver\"\n[[link]]\nname = \"wifi\"\nweak_below = \"-60 dBm\"\n\
+                [[link]]\nname = \"abroad\"\ncost = 9\n";
+    let saver = policy(text);
+    assert!(saver.has_thresholds() && !policy("").has_thresholds());
+    assert_eq!(saver.link("wifi").unwrap().weak_below_dbm, Some(-60));
+    let mut links = ["cable", "wifi", "modem", "abroad"].map(|name| link(name, name == "modem"));
+    links[0].works = false;
+    assert_eq!(saver.behind(&links), ["modem", "abroad"]);
+    links[1].is_weak = true;
+    assert_eq!(saver.behind(&links), ["abroad"]);
+    links[2].is_weak = true;
+    assert!(saver.behind(&links).is_empty());
+    // Another one of its cost suffices, unless it is not used.
+    links[0].works = true;
+    assert_eq!(saver.behind(&links), ["modem", "abroad"]);
+    links[0].charge = Charge::Low;
+    assert!(saver.behind(&links).is_empty());
+    let balanced = policy(&text.replace("saver", "balanced"));
+    let turns = balanced.turns(&links).into_iter().map(|(_, turn)| turn);
+    assert_eq!(turns.collect::<Vec<_>>(), [0, 0, 1, 2]);
 }

@@ -143,6 +143,7 @@ impl Resources {
                 cap_left_bytes: link
                     .and_then(|link| link.cap.as_ref())
                     .map(|cap| cap.bytes.saturating_sub(cap.used_bytes)),
+                signal_dbm: self.primary.signal_of_link(&line.name),
                 radio_awake: self.primary.is_awake(&line.name),
                 joules: energy.map(|energy| energy.joules),
             });
