@@ -20,6 +20,7 @@
 //! burst_loss = { to_bad = 0.005, to_good = 0.25 }
 //! hold = "5ms"                    # frame aggregation; or until `hold_bytes` wait
 //! medium = "wifi"
+//! signal_dbm = [["0s", -51], ["9s", -68]]    # as the primary sees it, in virtual time
 //! radio = "wifi-2012"             # the near host's, holds packets while it wakes
 //! far_radio = "wifi-2012"
 //!
@@ -97,6 +98,11 @@ pub struct Link {
     /// Whether its bytes are counted as metered, as those of a cellular contract.
     #[serde(default)]
     pub metered: bool,
+    /// Strength of its signal in dBm, as the primary sees it, from each time after the start of a
+    /// transfer on; schemes may have thresholds of it. What it carries is that of its rates. Only
+    /// in files with `simulated = true`.
+    #[serde(default)]
+    pub signal_dbm: Vec<(duration_text::Text, f64)>,
     /// Changes during transfers.
     #[serde(rename = "change", default)]
     pub changes: Vec<Change>,
@@ -201,6 +207,12 @@ pub(crate) fn bluetooth_radio(
 }
 
 impl Link {
+    /// Strength of its signal in dBm, from each time after the start of a transfer on.
+    pub(crate) fn signals(&self) -> &[(duration_text::Text, f64)] {
+        let of_bluetooth = self.bluetooth.as_ref().map(|spec| &spec.signal_dbm);
+        of_bluetooth.unwrap_or(&self.signal_dbm)
+    }
+
     /// Whether the lab plays it. Otherwise it is a plain wire.
     pub(crate) fn is_played(&self) -> bool {
         self.down.is_some() || self.bluetooth.is_some()

@@ -48,6 +48,8 @@ pub struct LinkSetting {
     pub queue: Option<Queue>,
     /// Probability that a packet is lost.
     pub loss: Option<f64>,
+    /// Strength of its signal, as [`Link::signal_dbm`](super::Link::signal_dbm).
+    pub signal_dbm: Option<Vec<(duration_text::Text, f64)>>,
     /// Changes during transfers, instead of the link's own.
     #[serde(rename = "change")]
     pub changes: Option<Vec<Change>>,

@@ -71,6 +71,7 @@ impl Workload {
             link.jitter = set.jitter.unwrap_or(link.jitter);
             link.queue = set.queue.unwrap_or(link.queue);
             link.loss = set.loss.unwrap_or(link.loss);
+            link.signal_dbm = set.signal_dbm.unwrap_or(link.signal_dbm);
             link.changes = set.changes.unwrap_or(link.changes);
         }
         let own = self.changes.iter();

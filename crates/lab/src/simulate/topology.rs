@@ -236,6 +236,9 @@ impl<'e> Builder<'e> {
             route.cost = cost.map_or(0, |(_, cost)| *cost);
             let mut standby = scheme.standby.iter();
             route.backup = standby.any(|name| name.get_ref() == way.of);
+            let mut thresholds = scheme.weak_below.iter();
+            let threshold = thresholds.find(|(name, _)| name.get_ref() == way.of);
+            route.weak_below_dbm = threshold.map(|(_, dbm)| *dbm);
             routes.push(route);
             of_routes.push(way.of);
         }
@@ -376,10 +379,14 @@ impl<'e> Builder<'e> {
             false => When::AfterStart(first, after),
         };
         self.restore(begins(Duration::ZERO));
-        for (index, link) in self.used.clone().into_iter().enumerate() {
-            for (at, dbm) in link.bluetooth.iter().flat_map(|spec| &spec.signal_dbm) {
-                let (link, dbm) = (index, *dbm);
-                self.happens(begins(at.0), Happening::Signal { link, dbm });
+        let at_rest = after_before(Duration::ZERO).unwrap_or(When::At(Duration::ZERO));
+        for (link, set) in self.used.clone().into_iter().enumerate() {
+            let set = workload.on(set);
+            // The primary has seen it before.
+            let first = set.signal_dbm.first().map(|(_, dbm)| (at_rest, *dbm));
+            let later = set.signals().iter().map(|(at, dbm)| (begins(at.0), *dbm));
+            for (when, dbm) in first.into_iter().chain(later) {
+                self.happens(when, Happening::Signal { link, dbm });
             }
         }
         let changes = timed_changes(e, workload)?;

@@ -40,7 +40,10 @@ impl World {
                         }
                     }
                 }
-                Happening::Signal { link, dbm } => self.net.set_signal(self.now, link, dbm),
+                Happening::Signal { link, dbm } => {
+                    self.signals.set(link, dbm);
+                    self.net.set_signal(self.now, link, dbm);
+                }
                 Happening::Disconnect { link } => self.net.disconnect(self.now, link),
                 Happening::RestRadios => self.net.rest_radios(),
                 Happening::Kill { route } => self.kill(route),

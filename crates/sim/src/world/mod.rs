@@ -56,6 +56,8 @@ mod results;
 mod rounds;
 mod scenario;
 mod sessions;
+mod signal_watch;
+mod signals;
 mod sockets;
 mod together;
 mod unread;
@@ -106,6 +108,7 @@ use host::{Host, Side, Surroundings};
 use lasting::LastingState;
 use line::{Line, Stage};
 use net::{Net, SharedLinks};
+use signals::Signals;
 use visits::Visits;
 use watched_pipes::WatchedPipes;
 
@@ -131,6 +134,7 @@ pub struct World {
     moves: Vec<u16>,
     manager: Manager,
     watched: WatchedPipes,
+    signals: Signals,
     /// The primary with its present session, the proxy's newest process.
     hosts: [Host; 2],
     /// Sessions and processes of before, which serve what is open.
@@ -196,6 +200,7 @@ impl World {
             moves: vec![0; scenario.routes.len()],
             manager: first_manager(&scenario),
             watched: WatchedPipes::new(&scenario),
+            signals: Signals::new(&scenario),
             hosts: [
                 Host::primary(scenario.client.clone()),
                 Host::proxy(scenario.server.clone()),
@@ -259,6 +264,7 @@ impl World {
         self.links_up();
         self.start_exchanges()?;
         self.watch_pipes();
+        self.watch_signals();
         self.manage();
         loop {
             self.net.handle(self.now);
@@ -380,6 +386,7 @@ impl World {
             .into_iter()
             .chain(self.next_report())
             .chain(self.pipes_due())
+            .chain(self.signals_due())
             .chain(hosts)
             .chain(self.severed.iter().map(|(_, at)| *at))
             .chain(ups)

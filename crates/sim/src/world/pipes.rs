@@ -82,8 +82,10 @@ impl World {
         facts.collect()
     }
 
-    /// Makes subflows regular or backup, as the manager has it.
+    /// Makes subflows regular or backup, as the manager has it; where a signal is weak, those of
+    /// routes that are backups are regular, too.
     pub(super) fn apply_roles(&mut self) {
+        let help = self.signals.any_is_weak();
         let primary = &mut self.hosts[0];
         let (number, Some(session)) = (primary.number, &mut primary.session) else {
             return;
@@ -95,7 +97,7 @@ impl World {
             {
                 let route = &self.scenario.routes[line.route];
                 let stands_by = self.manager.is_standby(LinkId(line.route));
-                roles.push((route.backup || stands_by, subflow));
+                roles.push((route.backup && !help || stands_by, subflow));
             }
         }
         // As in the daemon: there is always a regular one.

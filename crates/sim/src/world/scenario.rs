@@ -129,6 +129,9 @@ pub struct Route {
     /// A walk away from the helper, by which the primary sees the signal of a Bluetooth pipe while
     /// something moves there. What the link carries is that of its configuration and its faults.
     pub walk: Option<Walk>,
+    /// Strength in dBm of the signal of its first link, below which routes that are backups carry
+    /// data beside it.
+    pub weak_below_dbm: Option<i16>,
     /// Bursts of the primary, and of the proxy, for which the helper's radio is woken; without it,
     /// all.
     pub least_bursts: Option<[LeastBurst; 2]>,
@@ -253,7 +256,8 @@ pub enum Happening {
         /// Towards the primary.
         down: Option<LinkChange>,
     },
-    /// The signal of a link of Bluetooth changes.
+    /// The signal of a link changes: of one of Bluetooth, which carries less then, or of another
+    /// one, as the primary sees it.
     Signal {
         /// Index in [`Scenario::links`].
         link: usize,
@@ -613,6 +617,7 @@ impl Route {
             radios: None,
             pause: Duration::ZERO,
             walk: None,
+            weak_below_dbm: None,
             least_bursts: None,
             false_reports: None,
         }

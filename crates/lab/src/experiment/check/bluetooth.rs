@@ -1,5 +1,6 @@
 //! Checks of links of Bluetooth.
 
+use super::signals::strengths;
 use crate::experiment::link::{BluetoothSpec, Change, Link, default_queue};
 use crate::experiment::terms::Role;
 
@@ -13,10 +14,7 @@ pub(super) fn check(link: &Link, spec: &BluetoothSpec, roles: &[Role]) -> Result
     if has_rates || has_queue || link.loss != 0.0 || !link.burst_loss.is_none() {
         return Err("a Bluetooth link has no rate, delay or loss: they follow from `signal_dbm`");
     }
-    let signal = &spec.signal_dbm;
-    if !signal.is_sorted_by_key(|(at, _)| at.0) || signal.iter().any(|(_, dbm)| !dbm.is_finite()) {
-        return Err("signal_dbm: times must be in order, and strengths numbers");
-    }
+    strengths(&spec.signal_dbm)?;
     if link.queue != default_queue() {
         return Err("a Bluetooth link has no `queue`: credits bound what waits");
     }

@@ -5,6 +5,7 @@ mod links;
 mod names;
 mod results;
 mod schemes;
+mod signals;
 mod workloads;
 
 use super::file::Experiment;
@@ -37,6 +38,7 @@ pub(super) fn check(e: &Experiment, place: &Place) -> Result<()> {
     workloads::workloads(e, place)?;
     workloads::settings(e, place)?;
     links::changes(e, place)?;
+    signals::signals(e, place)?;
     results::asserts(e, place)?;
     results::parameter(e, place)?;
     results::papers(e, place)

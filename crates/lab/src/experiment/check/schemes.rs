@@ -111,11 +111,12 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
 fn simulated(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
     const USERS: std::ops::RangeInclusive<usize> = 1..=16;
     let of_links = !scheme.costs.is_empty() || !scheme.standby.is_empty();
+    let of_links = of_links || !scheme.weak_below.is_empty();
     let is_used = of_links || scheme.chunk_ends || scheme.users != 1;
     if is_used && (scheme.scheme != Carrier::Mpbond || !e.simulated) {
         return Some(
-            "costs, standby, chunk_ends and users are only for `mpbond`, in a file with \
-             `simulated = true`",
+            "costs, standby, weak_below, chunk_ends and users are only for `mpbond`, in a file \
+             with `simulated = true`",
         );
     }
     if scheme.pipe_radios {

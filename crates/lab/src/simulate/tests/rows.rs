@@ -39,6 +39,30 @@ fn costs_and_standby_keep_bytes_from_metered_links() {
 }
 
 #[test]
+fn links_on_standby_carry_data_while_a_signal_is_weak() {
+    let signal = |dbm: &str| format!("signal_dbm = [[\"0s\", {dbm}]]");
+    let text = |dbm: &str| {
+        let more = [signal(dbm), String::new(), String::new()];
+        links([4, 20, 50], more.each_ref().map(|more| &**more))
+            + &mpbond("helped", "standby = [\"phone\"]\nweak_below = { ps = -60 }")
+            + &mpbond("alone", "standby = [\"phone\"]")
+            + &workload("file", "down", "bytes = \"2 MB\"")
+    };
+    let seconds = |dbm: &str, scheme: &str| {
+        let all = run(&virtual_only(&text(dbm)).unwrap(), 0, 2);
+        super::seconds(&all, scheme, "file")
+    };
+    // 4 s over the own link alone.
+    assert!(seconds("-68", "helped") < 2.0);
+    assert!(seconds("-68", "alone") > 4.0);
+    assert!(seconds("-45", "helped") > 3.5);
+    // It becomes weak during the transfer.
+    let [early, late] = ["-45], [\"500ms\", -75", "-45], [\"2s\", -75"];
+    let (early, late) = (seconds(early, "helped"), seconds(late, "helped"));
+    assert!(early < 3.0 && (3.0..4.0).contains(&late), "{early} {late}");
+}
+
+#[test]
 fn files_follow_each_other_over_one_stream() {
     let text = links([8, 10, 5], NO_MORE)
         + SINGLE
@@ -155,9 +179,35 @@ fn keys_of_rows_are_refused_with_place_and_reason() {
     };
     let error = real(with("costs = { phone = 1 }", &file));
     assert!(
-        error.contains("costs, standby, chunk_ends and users are only"),
+        error.contains("costs, standby, weak_below, chunk_ends and users are only"),
         "{error}"
     );
+    let seen = with("", &file).replace("down = 8\n", "down = 8\nsignal_dbm = [[\"0s\", -51]]\n");
+    assert!(real(seen.clone()).contains("link \"ps\": signal_dbm is only for a file with"));
+    for (text, why) in [
+        (
+            seen.replace("-51", "nan"),
+            "link \"ps\": signal_dbm: times must be in order",
+        ),
+        (
+            with("standby = [\"phone\"]\nweak_below = { ps = -60 }", &file),
+            "scheme \"m\", weak_below: not a direct link of the scheme with a signal_dbm",
+        ),
+        (
+            seen.replace("devices = 2", "devices = 2\nweak_below = { ps = -60 }"),
+            "weak_below: no link is on `standby`",
+        ),
+        (
+            seen.replace(
+                "devices = 2",
+                "devices = 2\nstandby = [\"ps\"]\nweak_below = { hs = 1 }",
+            ),
+            "not a direct link of the scheme",
+        ),
+    ] {
+        let error = virtual_only(&text).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
     let error = real(with("", &files));
     assert!(error.contains("files are only for a file with"), "{error}");
 }
