@@ -263,3 +263,17 @@ fn the_lab_runs_over_the_settings_of_the_survey() {
         assert_eq!(name.split(',').next(), Some(&*ours.number.to_string()));
     }
 }
+
+#[test]
+fn a_slow_path_of_unknown_rate_hardly_delays_a_short_transfer() {
+    // 48 Mbit/s beside a helper of 1 Mbit/s whose delay is a third: it looks faster at first.
+    let setting = SurveyOptions {
+        seed: vec![2],
+        only: vec![0],
+        transfers: vec![Size(32 << 10)],
+        ..options(1)
+    };
+    let row = survey(&setting).unwrap().settings.remove(0);
+    assert_eq!(row.best_link, "own link", "{row:?}");
+    assert!(row.ratio < 1.1, "{row:?}");
+}

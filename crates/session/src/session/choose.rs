@@ -54,11 +54,19 @@ pub(super) struct PassedOver {
     pub(super) waiting: u64,
     /// They carry all that waits already. Nobody waits for them.
     pub(super) with_nothing: u64,
+    /// The same, found before any was chosen.
+    pub(super) carriers: u64,
 }
 
 impl PassedOver {
+    /// Whether none was chosen in vain.
     fn is_none(self) -> bool {
         self.waiting | self.with_nothing == 0
+    }
+
+    /// Whether the subflow with this index has nothing to carry, now or later.
+    fn has_nothing(self, i: usize) -> bool {
+        (self.with_nothing | self.carriers) >> i.min(63) & 1 != 0
     }
 }
 
@@ -172,7 +180,8 @@ impl Session {
                 // again without an event; not one that is left asleep.
                 let is_used = |s: &Subflow| s.carries() && !s.radio.rests;
                 let may = |s: &Subflow| s.tx.room > 0 && is_used(s) && paths.contains(s.path);
-                let held_back = self.subflows.iter().any(may);
+                let mut subflows = self.subflows.iter().enumerate();
+                let held_back = subflows.any(|(i, s)| may(s) && !passed_over.has_nothing(i));
                 let again = (held_back && passed_over.is_none()).then(|| now + DEFER);
                 self.timers.set(Timer::Schedule, again);
                 None
@@ -208,7 +217,7 @@ impl Session {
             s.throughput(now).time_for(waiting.map_or(0, bytes))
         };
         for (i, s) in self.subflows.iter().enumerate() {
-            if tier(s) == Some(best) && passed_over.with_nothing >> i.min(63) & 1 == 0 {
+            if tier(s) == Some(best) && !passed_over.has_nothing(i) {
                 views.push(SubflowView {
                     id: s.id,
                     helper: s.helper,

@@ -10,6 +10,7 @@ use mpbond_units::Timestamp;
 
 use super::reinject::{Reinjection, Work};
 use super::takers::Takers;
+use crate::SubflowId;
 use crate::copies::Cause;
 use crate::subflow::{LastFrame, Subflow};
 
@@ -27,45 +28,63 @@ const SHORT_BYTES: u64 = 256 << 10;
 /// one, it is at least the time that the copies take: a link is kept busy no longer than it saves.
 const LEAST_GAIN: Duration = Duration::from_millis(2);
 
+/// Bytes of one subflow that others are to be given as well.
+struct Hedge {
+    of: SubflowId,
+    bytes: u64,
+    /// The paths that may carry the copies.
+    takers: Takers,
+}
+
 impl Reinjection {
-    /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow if
-    /// the fastest that has room would deliver them before.
+    /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for which
+    /// another one that has run dry delivers them before, or might.
     pub(super) fn hedge(&mut self, now: Timestamp, work: &mut Work) {
         if !self.config.hedge {
             return;
         }
-        let is_unproven = |s: &&Subflow| s.works() && s.is_unproven(now) && !s.sent.is_empty();
-        let unproven = work.subflows.iter().filter(is_unproven).count() as u64;
-        let budget = (MAX_BYTES * (1 + unproven)).saturating_sub(self.hedged);
+        let unproven = work.subflows.iter().filter(|s| owes_unproven(now, s));
+        let budget = MAX_BYTES * (1 + unproven.count() as u64);
+        let budget = budget.saturating_sub(self.hedged);
         if budget < LEAST_BYTES {
             return;
         }
         // What the other end's host has needs no copy.
         let owes = |s: &Subflow| s.sent.unhedged_bytes() > 0 && !s.health.delivered;
         let late = |s: &&Subflow| s.works() && s.is_regular() && owes(s);
-        let subflows = work.subflows.iter();
-        let Some(slow) = subflows
-            .clone()
-            .filter(late)
-            .max_by_key(|s| s.remaining(now))
-        else {
+        let hedges = work.subflows.iter().filter(late).filter_map(|slow| {
+            let hedge = self.hedge_of(now, slow, budget, work)?;
+            Some((slow.remaining(now), hedge))
+        });
+        let Some((_, hedge)) = hedges.max_by_key(|(remaining, _)| *remaining) else {
             return;
         };
+        if let Some(i) = work.subflows.index(hedge.of) {
+            let may = |paths| hedge.takers.may_carry(paths);
+            let copied = work.recall(i, hedge.bytes, LastFrame::Cut, Cause::Hedged, may);
+            self.hedged += copied;
+            // Rebalancing has its own allowance.
+            self.copies_before += copied;
+        }
+    }
+
+    /// Copies of what one subflow owes for the fastest that has room and nothing to carry.
+    fn hedge_of(&self, now: Timestamp, slow: &Subflow, budget: u64, work: &Work) -> Option<Hedge> {
+        let has_run_dry = |s: &Subflow| s.tx.room > 0 && !work.streams.may_have_copies_for(s.id);
         let takes = |s: &&Subflow| {
             let may = s.id != slow.id && s.may_take_over() && s.cost <= slow.cost;
-            may && s.tx.room > 0 && !s.near_is_full(now)
+            may && has_run_dry(s) && !s.near_is_full(now)
         };
-        let Some(fast) = subflows.filter(takes).min_by_key(|s| s.pad(now)) else {
-            return;
-        };
+        let subflows = work.subflows.iter();
+        let fast = subflows.filter(takes).min_by_key(|s| s.pad(now))?;
         // What others of unknown rate owe may turn out to be late as well: it keeps its part.
         let others = work.subflows.iter().filter(|s| s.id != slow.id);
         let owed = others
-            .filter(is_unproven)
+            .filter(|s| owes_unproven(now, s))
             .map(|s| s.sent.unhedged_bytes().min(MAX_BYTES));
         let left = budget.saturating_sub(owed.sum());
         if left < LEAST_BYTES {
-            return;
+            return None;
         }
         let bytes = left.min(slow.sent.unhedged_bytes());
         let sent = work.stats.bytes_out - self.sent_before;
@@ -75,22 +94,35 @@ impl Reinjection {
         let waits_nowhere = !fast.is_unproven(now) || fast.sent.is_empty();
         let at_once = if waits_nowhere { fast.free_window() } else { 0 };
         let beyond = fast.throughput(now).time_for(bytes.saturating_sub(at_once));
-        let (waits, least_gain) = match sent {
-            0..=SHORT_BYTES => (beyond, LEAST_GAIN),
-            _ => (takes, takes.max(LEAST_GAIN)),
+        let is_short = sent <= SHORT_BYTES;
+        let (waits, least_gain) = match is_short {
+            true => (beyond, LEAST_GAIN),
+            false => (takes, takes.max(LEAST_GAIN)),
         };
-        if slow.remaining(now) <= fast.pad(now) + waits + least_gain {
-            return;
-        }
-        let (id, takers) = (slow.id, Takers::of(std::iter::once(fast)));
-        if let Some(i) = work.subflows.index(id) {
-            let may = |paths| takers.may_carry(paths);
-            let copied = work.recall(i, bytes, LastFrame::Cut, Cause::Hedged, may);
-            self.hedged += copied;
-            // Rebalancing has its own allowance.
-            self.copies_before += copied;
-        }
+        let is_late = slow.remaining(now) > fast.pad(now) + waits + least_gain;
+        let bytes = if slow.remaining(now) > fast.pad(now) + waits + least_gain {
+            bytes
+        } else if is_short && !slow.estimator.rate_is_known(now) {
+            // It may be late whatever its window says. What another window holds takes no time.
+            let at_once = bytes.min(fast.free_window()).min(fast.tx.room);
+            if at_once < LEAST_BYTES {
+                return None;
+            }
+            at_once
+        } else {
+            return None;
+        };
+        Some(Hedge {
+            of: slow.id,
+            bytes,
+            takers: Takers::of(std::iter::once(fast)),
+        })
     }
+}
+
+/// Whether a subflow that works owes something through a helper that has shown no rate.
+fn owes_unproven(now: Timestamp, s: &Subflow) -> bool {
+    s.works() && s.is_unproven(now) && !s.sent.is_empty()
 }
 
 #[cfg(test)]
@@ -113,7 +145,7 @@ mod tests {
     /// Copies queued at an instant, where a subflow of 1 MB/s was given `bytes` at 0 ms and another
     /// has run dry; `sent` bytes in all. Rates are measured, or follow from windows.
     fn hedged_of(measured: bool, at: u64, bytes: u64, sent: u64) -> u64 {
-        hedged_with(Subflows::new(), measured, at, bytes, sent)
+        hedged_with(Subflows::new(), measured, at, bytes, sent, 50_000)
     }
 
     /// The same beside helpers that have shown no rate, of which so many owe as many bytes.
@@ -127,19 +159,25 @@ mod tests {
             }
             subflows.add(s);
         }
-        hedged_with(subflows, true, 0, 200_000, 250_000)
+        hedged_with(subflows, true, 0, 200_000, 250_000, 50_000)
     }
 
-    fn hedged_with(mut subflows: Subflows, measured: bool, at: u64, bytes: u64, sent: u64) -> u64 {
+    fn hedged_with(
+        mut subflows: Subflows,
+        measured: bool,
+        at: u64,
+        bytes: u64,
+        sent: u64,
+        window: u64,
+    ) -> u64 {
         for id in [1, 2] {
             let mut s = Subflow::for_test(id, None, Role::Regular);
-            if measured {
-                let path = PathInfo {
-                    bytes_arrived: 1,
-                    ..*s.estimator.path()
-                };
-                s.estimator.on_path(ms(0), path);
-            }
+            let path = PathInfo {
+                bytes_arrived: u64::from(measured),
+                cwnd_bytes: window,
+                ..*s.estimator.path()
+            };
+            s.estimator.on_path(ms(0), path);
             subflows.add(s);
         }
         let mut streams = Streams::new();
@@ -228,5 +266,16 @@ mod tests {
         assert_eq!(hedged(true, 200, 300), 300);
         // It has taken 80 ms already.
         assert_eq!(hedged(false, 80, 10_000), 10_000);
+    }
+
+    #[test]
+    fn what_was_never_measured_is_copied_at_once_as_far_as_a_window_goes() {
+        assert_eq!(hedged(true, 0, 10_000), 0);
+        assert_eq!(hedged(false, 0, 10_000), 10_000);
+        let of_window = |window, sent| hedged_with(Subflows::new(), false, 0, 10_000, sent, window);
+        assert_eq!(of_window(4_000, 250_000), 4_000);
+        assert_eq!(of_window(LEAST_BYTES - 1, 250_000), 0);
+        // A longer transfer has time to measure.
+        assert_eq!(of_window(50_000, 300_000), 0);
     }
 }

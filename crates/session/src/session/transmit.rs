@@ -121,7 +121,7 @@ impl Session {
         if let Some(i) = self.put_urgent(now, out, frames) {
             return Some(i);
         }
-        if !self.streams.has_ready() {
+        if !self.streams.has_ready() || self.streams.only_copies_wait() {
             let (reinjection, mut work, _) = self.reinjection();
             reinjection.hedge(now, &mut work);
         }
@@ -228,7 +228,10 @@ impl Session {
         frames: &mut Vec<SentFrame>,
         views: &mut Vec<SubflowView>,
     ) -> Option<usize> {
-        let mut passed_over = PassedOver::default();
+        let mut passed_over = PassedOver {
+            carriers: self.carriers(),
+            ..PassedOver::default()
+        };
         while let Some(chosen) = self.choose(now, selection, passed_over, views) {
             // The end of a stream is as small as feedback, and wakes no radio either.
             let quiet = self.only_ends_wait().then(|| self.choose_for_control(now));
@@ -251,6 +254,18 @@ impl Session {
             self.scratch.left_to_faster |= left_before;
         }
         None
+    }
+
+    /// Subflows that carry all that waits already, where that is only copies, by bits of their
+    /// indices. The scheduler does not wait for these until they have room.
+    fn carriers(&self) -> u64 {
+        if !self.streams.only_copies_wait() || self.scheduler.duplicates() {
+            return 0;
+        }
+        // The last bit stands for all others.
+        let subflows = self.subflows.iter().enumerate().take(63);
+        let carry = subflows.filter(|(_, s)| !self.streams.may_have_copies_for(s.id));
+        carry.fold(0, |bits, (i, _)| bits | 1u64 << i)
     }
 
     /// Accounts for a record that is written.
