@@ -19,15 +19,8 @@ const WAITS_FOR: Duration = Duration::from_millis(500);
 /// Time for which two pipes are used, to find out which one is faster.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// Time for which a cheaper pipe has to suffice.
-const SUFFICES_FOR: Duration = Duration::from_secs(5);
-
 /// Age of its last answer from which it is asked again after that.
 const ANSWERS_EVERY: Duration = Duration::from_millis(500);
-
-/// Time for which one that was left for its weak signal has to answer: five samples of its signal
-/// come in it, which its process takes while something moves.
-const JUDGED_FOR: Duration = Duration::from_secs(4);
 
 /// Time for a pipe that is left to bring what it carries.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -94,9 +87,6 @@ pub(super) struct Choice {
     /// Rates down and up: the radios' energy depends on them.
     flows: [Average; 2],
     waits_since: Option<Timestamp>,
-    suffices_since: Option<Timestamp>,
-    /// The cheaper one that answers, and since when.
-    answers_since: Option<(LinkId, Timestamp)>,
     looked: Option<Timestamp>,
     moved: Option<Timestamp>,
     steps: Vec<Step>,
@@ -115,8 +105,6 @@ impl Default for Choice {
             demand: Average::over(DEMAND),
             flows: [Average::over(DEMAND), Average::over(DEMAND)],
             waits_since: None,
-            suffices_since: None,
-            answers_since: None,
             looked: None,
             moved: None,
             steps: Vec::new(),
@@ -379,10 +367,10 @@ impl Choice {
         let waits = |pipe: &Known| pipe.waits(now, demand);
         let waits = !self.by_app && self.get(self.used).is_some_and(waits);
         let used = self.used;
-        let suffices = |pipe: &&Known| pipe.is_usable() && pipe.suffices(now, demand);
         if waits {
-            self.no_cheaper_one();
+            self.no_candidates();
             let since = *self.waits_since.get_or_insert(now);
+            let suffices = |pipe: &Known| pipe.is_usable() && pipe.suffices(now, demand);
             let other = |pipe: &&Known| pipe.link != used && suffices(pipe);
             if now.since(since) >= WAITS_FOR
                 && let Some(other) = self.pipes.iter().find(other)
@@ -400,38 +388,32 @@ impl Choice {
             return;
         }
         self.waits_since = None;
-        let mut cheaper = self.pipes.iter().take_while(|pipe| pipe.link != used);
-        let Some(link) = cheaper.find(suffices).map(|pipe| pipe.link) else {
-            self.no_cheaper_one();
-            return;
-        };
-        // Questions keep its radio awake: none before it would be used if it answers.
-        let since = *self.suffices_since.get_or_insert(now);
-        if now.since(since) < SUFFICES_FOR {
-            return;
+        let mut is_cheaper = true;
+        for pipe in &mut self.pipes {
+            is_cheaper &= pipe.link != used;
+            let is_candidate = is_cheaper && pipe.is_usable() && pipe.suffices(now, demand);
+            pipe.set_candidate(now, is_candidate);
         }
-        let answers_since = self.answers_since.filter(|(of, _)| *of == link);
-        let Some(pipe) = self.get_mut(link) else {
+        // Questions keep its radio awake: none before it would be used if it answers.
+        let mut pipes = self.pipes.iter_mut();
+        let Some(pipe) = pipes.find(|pipe| pipe.has_sufficed(now)) else {
             return;
         };
         // While it stood by, nothing showed that it works, nor how strong its signal is.
         if !pipe.has_answered_since(now.before(ANSWERS_EVERY)) {
             let asked = pipe.ask(now);
             self.steps.extend(asked.map(Step::Ask));
-            return;
-        }
-        let is_unjudged = pipe.is_unjudged();
-        let (_, since) = *self
-            .answers_since
-            .insert(answers_since.unwrap_or((link, now)));
-        if !is_unjudged || now.since(since) >= JUDGED_FOR {
+        } else if pipe.is_judged(now) {
+            let link = pipe.link;
             self.take(now, link, self.cheaper());
         }
     }
 
-    fn no_cheaper_one(&mut self) {
-        self.suffices_since = None;
-        self.answers_since = None;
+    /// None has sufficed so far.
+    fn no_candidates(&mut self) {
+        for pipe in &mut self.pipes {
+            pipe.candidate = None;
+        }
     }
 
     /// The faster one of two pipes is used from now on.
@@ -504,7 +486,7 @@ impl Choice {
         self.since = now;
         self.trial = None;
         self.waits_since = None;
-        self.no_cheaper_one();
+        self.no_candidates();
         self.steps.extend([Step::Roles, Step::Chosen(link, why)]);
         match self.get(before).is_some_and(Known::is_usable) {
             true => self.leave(now, before),

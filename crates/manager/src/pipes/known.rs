@@ -38,6 +38,13 @@ const MOST_GAP: Duration = Duration::from_secs(2);
 const MOST_SLOW: Duration = Duration::from_secs(600);
 const MOST_WEAK: Duration = Duration::from_secs(300);
 
+/// Time for which a cheaper pipe has to suffice.
+const SUFFICES_FOR: Duration = Duration::from_secs(5);
+
+/// Time for which one that was left for its weak signal has to answer: five samples of its signal
+/// come in it, which its process takes while something moves.
+const JUDGED_FOR: Duration = Duration::from_secs(4);
+
 /// Age of a helper's report from which it says nothing about now.
 const STALE: Duration = Duration::from_millis(300);
 
@@ -85,7 +92,18 @@ pub(super) struct Known {
     gap: Duration,
     patience: Duration,
     left: Left,
+    /// It suffices, and is cheaper than the used one.
+    pub(super) candidate: Option<Candidate>,
     signal: Margin,
+}
+
+/// A pipe that may be used in place of a dearer one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    /// It has sufficed since then.
+    since: Timestamp,
+    /// When it first answered, once it had sufficed for long enough.
+    answered: Option<Timestamp>,
 }
 
 /// Reasons for which a pipe was left.
@@ -134,6 +152,7 @@ impl Known {
             gap: Duration::ZERO,
             patience: Duration::ZERO,
             left: Left::default(),
+            candidate: None,
             signal: Margin::default(),
         }
     }
@@ -263,11 +282,6 @@ impl Known {
         self.left.is_unjudged = true;
     }
 
-    /// Whether it was left for its weak signal, and no good one was heard since.
-    pub(super) fn is_unjudged(&self) -> bool {
-        self.left.is_unjudged
-    }
-
     /// Whether it can carry data.
     pub(super) fn is_usable(&self) -> bool {
         self.subflow.is_some() && self.carrier && !self.suspect
@@ -337,5 +351,32 @@ impl Known {
     /// It has failed: when it works again, its link is another one.
     pub(super) fn forget(&mut self) {
         self.left = Left::default();
+    }
+
+    // ---- in place of a dearer one ---------------------------------------------------------
+
+    /// Takes in whether it suffices, and is cheaper than the used one.
+    pub(super) fn set_candidate(&mut self, now: Timestamp, is_candidate: bool) {
+        let first = Candidate {
+            since: now,
+            answered: None,
+        };
+        self.candidate = is_candidate.then(|| self.candidate.unwrap_or(first));
+    }
+
+    /// Whether it has sufficed for long enough.
+    pub(super) fn has_sufficed(&self, now: Timestamp) -> bool {
+        self.candidate
+            .is_some_and(|candidate| now.since(candidate.since) >= SUFFICES_FOR)
+    }
+
+    /// Whether it may be used as it answers now. One that was left for its weak signal, without a
+    /// good one since, has to answer for a time.
+    pub(super) fn is_judged(&mut self, now: Timestamp) -> bool {
+        let is_unjudged = self.left.is_unjudged;
+        self.candidate.as_mut().is_some_and(|candidate| {
+            let answered = *candidate.answered.get_or_insert(now);
+            !is_unjudged || now.since(answered) >= JUDGED_FOR
+        })
     }
 }

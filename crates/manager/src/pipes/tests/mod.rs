@@ -14,6 +14,7 @@ use super::why::{PipeUse, Why};
 use crate::config;
 use crate::ids::LinkId;
 
+mod candidates;
 mod energy;
 mod signal;
 
