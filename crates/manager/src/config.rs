@@ -43,8 +43,8 @@ pub struct Link {
     /// Of a pipe: its place, the cheapest one first, among those to the same helper of which the
     /// best one is used (ADR 0040). `None`: it is used whatever the others do.
     pub place: Option<usize>,
-    /// Of a pipe with a place: its radios, where they are named. Where those of all such pipes to
-    /// its helper are, the order by cost is that of their energy (ADR 0066).
+    /// Of a pipe with a place: its radios, where they are named. Of those to one helper, the ones
+    /// with radios come first in the order by cost, by their energy (ADR 0066).
     pub radios: Option<PipeRadios>,
     /// Applications choose among the pipes with a place, by rules: none is tried because the used
     /// one is too slow.

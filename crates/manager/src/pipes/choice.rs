@@ -243,7 +243,7 @@ impl Choice {
             let why = match before.find(|pipe| pipe.link == self.used) {
                 Some(used) if used.may_be_weak(now) => Why::Weak(used.link),
                 Some(used) => Why::TooSlow(used.link),
-                None => self.cheaper(),
+                None => self.cheaper(good),
             };
             self.take(now, good, why);
         }
@@ -405,7 +405,7 @@ impl Choice {
             self.steps.extend(asked.map(Step::Ask));
         } else if pipe.is_judged(now) {
             let link = pipe.link;
-            self.take(now, link, self.cheaper());
+            self.take(now, link, self.cheaper(link));
         }
     }
 
@@ -457,13 +457,13 @@ impl Choice {
     fn begin(&mut self) {
         self.used = NONE;
         self.sort();
+        self.why = Why::First;
         if let Some(first) = self.pipes.first() {
             self.used = first.link;
+            if first.watts.is_some() {
+                self.why = Why::FewestJoules;
+            }
         }
-        self.why = match cost::is_energy(&self.pipes) {
-            true => Why::FewestJoules,
-            false => Why::First,
-        };
     }
 
     /// Puts the pipes in their order by cost at the present demand.
@@ -473,8 +473,9 @@ impl Choice {
     }
 
     /// Reason for which a pipe is used that is cheaper than the used one.
-    fn cheaper(&self) -> Why {
-        match cost::is_energy(&self.pipes) {
+    fn cheaper(&self, link: LinkId) -> Why {
+        let has_watts = |link| self.get(link).is_some_and(|pipe| pipe.watts.is_some());
+        match has_watts(link) && has_watts(self.used) {
             true => Why::FewerJoules(self.used),
             false => Why::Cheaper(self.used),
         }

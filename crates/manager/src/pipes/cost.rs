@@ -10,27 +10,21 @@ use crate::ids::LinkId;
 /// one is cheaper: models of radios are right to a quarter (docs/energy.md).
 const MARGIN: f64 = 1.25;
 
-/// Whether pipes are compared by the energy of their radios: where those of all are named. They are
-/// compared by their places otherwise.
-pub(super) fn is_energy(pipes: &[Known]) -> bool {
-    pipes.iter().all(|pipe| pipe.radios.is_some())
-}
-
-/// Puts the cheapest one first, while these rates go down and up.
+/// Puts the cheapest one first, while these rates go down and up: by the energy of their radios,
+/// then those whose radios are not named, by their places.
 pub(super) fn sort(pipes: &mut [Known], used: LinkId, [down, up]: [BitRate; 2]) {
-    let is_energy = is_energy(pipes);
     // Sums of one end and of both are not comparable.
-    let far = |pipe: &Known| pipe.radios.and_then(|radios| radios.far);
-    let has_far = pipes.iter().all(|pipe| far(pipe).is_some());
+    let mut named = pipes.iter().filter_map(|pipe| pipe.radios);
+    let has_far = named.all(|radios| radios.far.is_some());
     for pipe in pipes.iter_mut() {
-        let radios = pipe.radios.filter(|_| is_energy).map(|radios| PipeRadios {
+        let radios = pipe.radios.map(|radios| PipeRadios {
             far: radios.far.filter(|_| has_far),
             ..radios
         });
         pipe.watts = radios.map(|radios| radios.watts(down, up));
     }
     let cost = |pipe: &Known| {
-        let watts = pipe.watts.unwrap_or(0.0);
+        let watts = pipe.watts.unwrap_or(f64::INFINITY);
         match pipe.link == used {
             true => watts / MARGIN,
             false => watts,

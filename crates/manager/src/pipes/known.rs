@@ -56,8 +56,7 @@ pub(super) struct Known {
     place: usize,
     /// Its radios, where they are named.
     pub(super) radios: Option<PipeRadios>,
-    /// Power of its radios while bytes move at the present rate, in W, where pipes are compared by
-    /// it.
+    /// Power of its radios while bytes move at the present rate, in W, where they are named.
     pub(super) watts: Option<f64>,
     /// Longest time for which its link says nothing though it works.
     pause: Duration,

@@ -2,10 +2,11 @@
 //!
 //! Of the pipes of such a helper one is *used*; the others stand by: they are joined, as backups.
 //!
-//! Their order by cost is that of their radios' energy per bit at the present demand, where the
-//! radios of all are named ([`Link::radios`](crate::Link::radios), ADR 0066): of both ends where
-//! those of all helpers' ends are, else of the primary's. A pipe is cheaper than the used one only
-//! if that one needs 1.25 times its energy. Otherwise the order is that of the configuration.
+//! Their order by cost is that of their radios' energy per bit at the present demand, where these
+//! are named ([`Link::radios`](crate::Link::radios), ADR 0066): of both ends where those of all
+//! helpers' ends are, else of the primary's. A pipe is cheaper than the used one only if that one
+//! needs 1.25 times its energy. Those without named radios come after those with, in the order of
+//! the configuration.
 //!
 //! - The used pipe does not work, or is suspect, and another one works: the cheapest one that
 //!   suffices is used at once.

@@ -81,7 +81,6 @@ pub struct PipeChoice {
     pub state: PipeUse,
     /// The reason for which the used pipe is used.
     pub why: Why,
-    /// Power of its radios while bytes move at the present rate, in mW, where the choice is by
-    /// energy.
+    /// Power of its radios while bytes move at the present rate, in mW, where they are named.
     pub milliwatts: Option<u64>,
 }

@@ -88,21 +88,37 @@ fn the_order_is_that_of_the_demand_and_less_than_a_quarter_is_no_reason_for_a_ch
 }
 
 #[test]
-fn the_order_is_that_of_the_file_unless_the_radios_of_all_are_named() {
-    let used = |pipes: &[(f64, &str)]| {
-        let mut world = world(pipes, 0.15);
-        world.run(seconds(20));
-        assert_eq!(world.chosen, []);
-        let milliwatts = world.choice.of(LinkId(0)).unwrap().milliwatts;
-        (world.used(), milliwatts.is_some())
+fn own_ends_are_compared_where_only_those_of_all_are_named() {
+    // 451 and 378.5 mW.
+    let pipes = [(20.0, "wifi-s4"), (20.0, "watch-wifi/wifi-s4")];
+    let mut world = world(&pipes, 0.15);
+    world.run(seconds(20));
+    assert_eq!((world.used(), world.chosen.len()), (SECOND, 0));
+}
+
+/// Such as a backup that the API has put among those that are chosen from.
+#[test]
+fn those_without_radios_come_after_those_with_in_the_order_of_the_file() {
+    const UNNAMED: (f64, &str) = (20.0, "");
+    let mut world = world(&[UNNAMED, WIFI, UNNAMED, BLUETOOTH], 0.15);
+    let (wifi, bluetooth) = (LinkId(1), LinkId(3));
+    let choice = world.choice.of(FIRST).unwrap();
+    assert_eq!((choice.state, choice.milliwatts), (PipeUse::Standby, None));
+    world.run(seconds(20));
+    assert_eq!((world.used(), world.chosen.len()), (bluetooth, 0));
+    let mut without = |link: LinkId, expected: LinkId, why: Why| {
+        world.pipes[link.0].carrier = false;
+        world.run(PIPES_EVERY);
+        let (_, used, reason) = *world.chosen.last().unwrap();
+        assert_eq!((used, reason), (expected, why));
     };
-    let unnamed = (20.0, "");
-    assert_eq!(used(&[unnamed, BLUETOOTH]), (FIRST, false));
-    assert_eq!(used(&[WIFI, BLUETOOTH, unnamed]), (FIRST, false));
-    assert_eq!(used(&[WIFI, BLUETOOTH]), (SECOND, true));
-    // Own ends are compared where only those of all are named: 378.5 and 451 mW.
-    let near = [(20.0, "wifi-s4"), (20.0, "watch-wifi/wifi-s4")];
-    assert_eq!(used(&near), (SECOND, true));
+    without(bluetooth, wifi, Why::Failed(bluetooth));
+    without(wifi, FIRST, Why::Failed(wifi));
+    without(FIRST, LinkId(2), Why::Failed(FIRST));
+    world.pipes[1].carrier = true;
+    world.run(seconds(6));
+    let (_, used, why) = *world.chosen.last().unwrap();
+    assert_eq!((used, why), (wifi, Why::Cheaper(LinkId(2))));
 }
 
 #[test]
