@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use mpbond_price::PipeRadios;
 use mpbond_session::{Role, StreamId, SubflowId, SubflowSetup};
 use mpbond_units::Timestamp;
 
@@ -141,6 +142,16 @@ impl Manager {
             m.pipes.remove(link);
             if let Some(mut link) = m.links.remove(&link) {
                 link.drop_gone(&mut m.cx, NOT_CONFIGURED, &|_| true);
+            }
+        });
+    }
+
+    /// The configuration names other radios of a pipe, or none: its connections stay.
+    pub fn handle_radios(&mut self, now: Timestamp, link: LinkId, radios: Option<PipeRadios>) {
+        self.input(now, |m| {
+            m.pipes.set_radios(link, radios);
+            if let Some(link) = m.links.get_mut(&link) {
+                link.config.radios = radios;
             }
         });
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mpbond_price::PipeRadios;
 use mpbond_session::SubflowId;
 use mpbond_units::{BitRate, Timestamp};
 
@@ -117,6 +118,18 @@ impl Choice {
         self.by_app = of.by_app;
         self.pipes
             .push(Known::new(link, place, of.pause, of.radios));
+        self.pipes_changed();
+    }
+
+    /// The radios of a pipe are other ones.
+    pub(super) fn set_radios(&mut self, link: LinkId, radios: Option<PipeRadios>) {
+        if let Some(pipe) = self.get_mut(link) {
+            pipe.radios = radios;
+            self.pipes_changed();
+        }
+    }
+
+    fn pipes_changed(&mut self) {
         // Nothing has been carried yet.
         match self.moved {
             None => self.begin(),

@@ -42,6 +42,7 @@ mod why;
 
 use std::collections::BTreeMap;
 
+use mpbond_price::PipeRadios;
 use mpbond_session::{HelperId, SubflowId};
 use mpbond_units::Timestamp;
 
@@ -72,6 +73,13 @@ impl Pipes {
 
     pub(crate) fn remove(&mut self, link: LinkId) {
         self.0.retain(|_, choice| choice.remove(link));
+    }
+
+    /// The radios of a pipe are other ones.
+    pub(crate) fn set_radios(&mut self, link: LinkId, radios: Option<PipeRadios>) {
+        for choice in self.0.values_mut() {
+            choice.set_radios(link, radios);
+        }
     }
 
     /// Whether there is anything to choose from.

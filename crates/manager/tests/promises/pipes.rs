@@ -3,6 +3,7 @@
 use mpbond_manager::{
     Action, Config, Link, LinkId, Manager, Notice, PIPES_EVERY, PipeFacts, PipeUse, Target, Why,
 };
+use mpbond_price::{PipeRadios, radio};
 use mpbond_session::{HelperId, Role, SubflowId};
 
 use crate::bench::{Bench, ms, notices};
@@ -150,6 +151,22 @@ fn a_silent_one_is_replaced_when_another_one_answers() {
         return;
     }
     panic!("{seen:?}");
+}
+
+#[test]
+fn a_configuration_with_other_radios_drops_and_dials_nothing() {
+    let (mut b, _) = both();
+    b.actions();
+    for (link, name) in [(WIFI, "watch-wifi"), (BLUETOOTH, "watch-bt")] {
+        let near = radio(name).unwrap();
+        let radios = PipeRadios { near, far: None };
+        b.manager.handle_radios(b.now, link, Some(radios));
+    }
+    let actions = b.actions();
+    assert!(actions.iter().all(|a| *a == Action::Roles), "{actions:?}");
+    assert!(b.manager.is_standby(WIFI) && !b.manager.is_standby(BLUETOOTH));
+    let why = b.manager.pipe_choice(BLUETOOTH).unwrap().why;
+    assert_eq!(why, Why::FewestJoules);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mpbond_manager::{Link, LinkId, SNIFF_PAUSE};
 use mpbond_net::DeviceId;
 use mpbond_net::pipe::PipeAddress;
+use mpbond_price::PipeRadios;
 use mpbond_session::{HelperId, PathNumber, PathSet};
 
 use crate::config::{HelperAddress, HelperRef, PathConfig, PrimaryConfig};
@@ -58,6 +59,30 @@ impl LinkConfig {
             Self::Pipe(helper) => helper.backup = is_backup,
         }
         self
+    }
+
+    /// Whether all but the radios, which are models for a choice and a price, is as in another
+    /// configuration: connections over it stay.
+    pub(super) fn has_connections_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Pipe(pipe), Self::Pipe(other)) => {
+                let radios = pipe.radios;
+                let other = HelperRef {
+                    radios,
+                    ..other.clone()
+                };
+                *pipe == other
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Radios of a pipe, where they are named.
+    pub(super) fn radios(&self) -> Option<PipeRadios> {
+        match self {
+            Self::Path(_) => None,
+            Self::Pipe(pipe) => pipe.radios,
+        }
     }
 
     /// Whether it is a pipe that may run over Ethernet frames.
@@ -220,6 +245,28 @@ mod tests {
         };
         assert_eq!(helper(changed), Some(HelperId(0)));
         assert_eq!(helper(pipe("watch", 3)), Some(HelperId(2)));
+    }
+
+    #[test]
+    fn connections_stay_if_only_radios_are_others() {
+        let of = |change: fn(&mut HelperRef)| {
+            let mut pipe = pipe("phone", 1);
+            change(&mut pipe);
+            LinkConfig::Pipe(pipe)
+        };
+        let bluetooth = of(|pipe| {
+            let near = mpbond_price::radio("watch-bt").unwrap();
+            pipe.radios = Some(PipeRadios { near, far: None });
+        });
+        let none = of(|_| ());
+        assert!(bluetooth.has_connections_of(&none) && none.has_connections_of(&bluetooth));
+        for other in [
+            of(|pipe| pipe.backup = true),
+            of(|pipe| pipe.place = Some(1)),
+            of(|pipe| pipe.interface = Some("wlan0".to_owned())),
+        ] {
+            assert!(!bluetooth.has_connections_of(&other));
+        }
     }
 
     #[test]

@@ -177,10 +177,8 @@ impl Primary {
     /// Radios of the pipe with this name, where they are named.
     fn radios_of_pipe(&self, name: &str) -> Option<PipeRadios> {
         let links = self.links.borrow().all();
-        links.iter().find_map(|(_, link)| match &**link {
-            LinkConfig::Pipe(pipe) if pipe.name == name => pipe.radios,
-            _ => None,
-        })
+        let found = links.iter().find(|(_, link)| link.name() == name);
+        found.and_then(|(_, link)| link.radios())
     }
 
     /// Names of the own links that are used together.

@@ -36,7 +36,7 @@ impl Primary {
     }
 
     /// Takes the paths and helpers of another configuration into use, and the others out of use.
-    /// One that is configured otherwise than before is another one.
+    /// One that is configured otherwise than before is another one, but for a pipe's radios.
     fn configure_links(self: &Rc<Self>, config: &PrimaryConfig) {
         let before = self.links.borrow().all();
         let configured = LinkConfig::all(config);
@@ -44,19 +44,29 @@ impl Primary {
             .keep(configured.iter().map(LinkConfig::name));
         let (wanted, off) = self.modes.apply(configured);
         self.off.replace(off);
-        let gone: Vec<_> = before
-            .iter()
-            .filter(|(_, link)| !wanted.contains(link))
-            .collect();
+        let stays = |known: &LinkConfig| wanted.iter().any(|link| known.has_connections_of(link));
+        let (stay, gone): (Vec<_>, Vec<_>) =
+            before.into_iter().partition(|(_, known)| stays(known));
         // First those that are new: the others' bytes may move over.
         for link in wanted {
-            if !before.iter().any(|(_, known)| **known == link) {
-                self.add_link(link);
+            match stay
+                .iter()
+                .find(|(_, known)| known.has_connections_of(&link))
+            {
+                None => self.add_link(link),
+                Some((_, known)) if **known == link => {}
+                Some((id, _)) => self.change_radios(*id, link),
             }
         }
         for (id, link) in gone {
-            self.remove_link(*id, link.name());
+            self.remove_link(id, link.name());
         }
+    }
+
+    fn change_radios(self: &Rc<Self>, id: LinkId, link: LinkConfig) {
+        let radios = link.radios();
+        self.links.borrow_mut().insert(id, link);
+        self.manage(|m, now| m.handle_radios(now, id, radios));
     }
 
     fn add_link(self: &Rc<Self>, link: LinkConfig) {

@@ -176,6 +176,12 @@ impl Pair {
         all.into_iter().rev().map(|(_, state)| state).collect()
     }
 
+    fn subflow_ids(&self) -> Vec<u32> {
+        let status = self.bond().status("primary").unwrap();
+        let all = status.sessions.iter().flat_map(|s| &s.subflows);
+        all.map(|s| s.id).collect()
+    }
+
     /// Bytes that have come over `wifi` and `cable`.
     fn carried(&self) -> [u64; 2] {
         ["wifi", "cable"].map(|name| {
@@ -429,6 +435,7 @@ fn energy() {
     }
     let pair = Pair::start();
     assert_eq!(pair.choice(0).milliwatts, None);
+    let before = pair.subflow_ids();
     let mut config = read(pair.bond(), "primary");
     for (interface, radio) in [("pipe0", "wifi-s4"), ("pipe2", "watch-bt")] {
         let key = format!("interface = \"{interface}\"\n");
@@ -442,4 +449,5 @@ fn energy() {
     let [wifi, cable] = [0, 1].map(|link| pair.choice(link));
     assert_eq!([wifi.milliwatts, cable.milliwatts], [Some(451), Some(117)]);
     assert!(cable.reason.contains("joules per bit"), "{}", cable.reason);
+    assert_eq!(pair.subflow_ids(), before, "none was made anew");
 }

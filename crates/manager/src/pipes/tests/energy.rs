@@ -121,6 +121,30 @@ fn those_without_radios_come_after_those_with_in_the_order_of_the_file() {
     assert_eq!((used, why), (wifi, Why::Cheaper(LinkId(2))));
 }
 
+/// As after a reload of the configuration.
+#[test]
+fn radios_that_are_named_later_change_the_order() {
+    let mut world = world(&[(20.0, ""), (1.267, "")], 0.15);
+    world.run(seconds(20));
+    let choice = world.choice.of(FIRST).unwrap();
+    assert_eq!((choice.state, choice.why), (PipeUse::Used, Why::First));
+    for (link, (_, names)) in [(FIRST, WIFI), (SECOND, BLUETOOTH)] {
+        world.choice.set_radios(link, radios(names));
+    }
+    let before = world.ms();
+    world.run(seconds(10));
+    let (at, link, why) = world.chosen[0];
+    assert_eq!((link, why), (SECOND, Why::FewerJoules(FIRST)));
+    assert!((5_000..5_500).contains(&(at - before)), "{}", at - before);
+    assert_eq!(world.rejoined, []);
+    for link in [FIRST, SECOND] {
+        world.choice.set_radios(link, None);
+    }
+    world.run(seconds(10));
+    let (_, link, why) = world.chosen[1];
+    assert_eq!((link, why), (FIRST, Why::Cheaper(SECOND)));
+}
+
 #[test]
 fn one_that_fails_or_comes_to_rest_gives_way_to_the_one_that_needs_the_fewest_joules() {
     let far = (20.0, "5g-sa-2020/5g-sa-2020");
