@@ -13,8 +13,9 @@
 //! - The signal of the used pipe is weak, and that of another one that works is not: the same, and
 //!   what the weak one carries is sent again.
 //! - Bytes have waited for the used pipe for 500 ms, and it is not for applications to choose: the
-//!   cheapest other one that may suffice is *tried*, that is used beside it for 1 s; of the two,
-//!   the one that carried more is used from then on.
+//!   cheapest other one that may suffice is *tried*, that is used beside it for 1 s, from when it
+//!   brings something, at most 1 s later; of the two, the one that carried more is used from then
+//!   on.
 //! - A cheaper one has sufficed for 5 s, and answers when it is asked then: that one is used. If it
 //!   was left for a weak signal and no good one was heard since, it is asked for 4 s, about each
 //!   half second, which brings the samples that judge it.

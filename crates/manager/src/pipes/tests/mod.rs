@@ -17,6 +17,7 @@ use crate::ids::LinkId;
 mod candidates;
 mod energy;
 mod signal;
+mod trial;
 
 const FIRST: LinkId = LinkId(0);
 const SECOND: LinkId = LinkId(1);
