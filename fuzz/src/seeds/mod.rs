@@ -410,6 +410,8 @@ fn control_messages() -> Vec<Message> {
             bound_down_bytes: Some(4 << 20),
             limit_down: Some(BitRate::from_mbps(2.0)),
             limit_up: None,
+            held_back_down: true,
+            held_back_up: false,
             age: Some(Duration::ZERO),
         }),
         Message::Ping { token: 3 },

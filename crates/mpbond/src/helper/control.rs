@@ -66,6 +66,8 @@ struct Reported {
     moved: Instant,
     opened: Instant,
     arrivals: Arrivals,
+    /// Time for which it has waited for the limits, down and up, until the last report.
+    waited: [Duration; 2],
 }
 
 /// Serves one control connection until it ends. `visitor` is held while the peer is unknown.
@@ -255,6 +257,13 @@ async fn woken(relays: &HashMap<RequestId, Reported>) {
     .await;
 }
 
+/// Whether a limit has held a relay back between two reports, by the time for which it had waited
+/// for the limit before each: a tenth of the time between them. Shorter waits are those of bursts,
+/// and change no rate by more than that.
+fn is_held_back(before: Duration, now: Duration) -> bool {
+    now.saturating_sub(before) >= REPORT_EVERY / 10
+}
+
 impl Drop for Reported {
     fn drop(&mut self) {
         if self.kind == Kind::Express {
@@ -274,6 +283,7 @@ impl Reported {
             moved: now,
             opened: now,
             arrivals: Arrivals::default(),
+            waited: [Duration::ZERO; 2],
         }
     }
 
@@ -300,10 +310,13 @@ impl Reported {
         {
             self.number += 1;
             let total = stats.hs.bytes_received.unwrap_or_default();
-            // Beside own traffic, bytes come at the rate of the limit, and not of the link.
-            let held_up = stats.is_held_up() || limits[0].is_some();
+            let waited = [stats.waited_down, stats.waited_up];
+            let before = std::mem::replace(&mut self.waited, waited);
+            let held_back = [0, 1].map(|way| is_held_back(before[way], waited[way]));
+            // Bytes that a limit holds back come at its rate, and not at that of the link.
+            let held_up = stats.is_held_up() || held_back[0];
             let rate = self.arrivals.read(self.opened.elapsed(), total, held_up);
-            let mut report = stats.report(self.number, request, rate, limits);
+            let mut report = stats.report(self.number, request, rate, (limits, held_back));
             report.pipe_rtt = report.pipe_rtt.or(round_trip);
             control.queue(&Message::Report(report))?;
         }

@@ -226,6 +226,7 @@ impl LentLink {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
 
     use super::*;
 
@@ -248,6 +249,8 @@ mod tests {
             bound_bytes: 4 << 20,
             since_hs_byte: None,
             since_hs_down: None,
+            waited_down: Duration::ZERO,
+            waited_up: Duration::ZERO,
             sojourn_down: None,
             sojourn_up: None,
             pipe,

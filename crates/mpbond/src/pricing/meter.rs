@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mpbond_net::control::RelayReport;
 use mpbond_price::{PipeRadios, PricedHelper, PricedLink, Radio, RadioCost, radio};
 use mpbond_session::LeastBurst;
 use mpbond_units::{BitRate, Timestamp};
@@ -86,8 +87,8 @@ struct Known {
     far_down: Rate,
     /// Bytes that the helper holds of what its own link brought and the pipe did not take yet.
     store_bytes: u64,
-    /// When a helper last reported that its own traffic limits what it carries, down and up.
-    limited: [Option<Timestamp>; 2],
+    /// When a helper last reported that its own traffic holds back what it carries, down and up.
+    held_back: [Option<Timestamp>; 2],
     /// Energy of its radio, in J.
     joules: f64,
     /// When bytes last moved.
@@ -102,12 +103,12 @@ impl Known {
         }
     }
 
-    /// Enters the bytes that moved in the time that ends now. While a helper is limited, they move
-    /// at the rate of the limit: one that is found too slow by it would not be used again, and not
+    /// Enters the bytes that moved in the time that ends now. While a limit holds them back, they
+    /// move at its rate: a helper that is found too slow by it would not be used again, and not
     /// be measured again.
     fn sample(&mut self, (now, time): (Timestamp, Duration), moved: Moved) {
-        let is_limited = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) < LIMIT_HOLDS);
-        let [down, up] = self.limited.map(is_limited);
+        let is_held_back = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) < LIMIT_HOLDS);
+        let [down, up] = self.held_back.map(is_held_back);
         if !down {
             self.down.sample((now, time), moved.down);
         }
@@ -162,13 +163,7 @@ impl Meter {
 
     /// Enters a helper's report of its own link: its rate down, where that was measured, and the
     /// bytes that the helper can hold for the pipe.
-    pub(crate) fn reported(
-        &mut self,
-        now: Timestamp,
-        link: &str,
-        rate: Option<BitRate>,
-        store: Option<u64>,
-    ) {
+    fn reported(&mut self, now: Timestamp, link: &str, rate: Option<BitRate>, store: Option<u64>) {
         let known = self.0.entry(link.to_owned()).or_default();
         if let Some(rate) = rate {
             known.far_down.enter(now, rate.bps() as f64);
@@ -178,11 +173,18 @@ impl Meter {
         }
     }
 
-    /// Enters a helper's report whether its own traffic limits what it carries, down and up.
-    pub(crate) fn limited(&mut self, now: Timestamp, link: &str, is_limited: [bool; 2]) {
+    /// Enters the parts of a helper's report of a relay that concern rates. A limit that holds
+    /// nothing back changes none.
+    pub(crate) fn relay_reported(&mut self, now: Timestamp, link: &str, report: &RelayReport) {
+        self.reported(now, link, report.th_hs_down, report.bound_down_bytes);
+        self.held_back(now, link, [report.held_back_down, report.held_back_up]);
+    }
+
+    /// Enters whether a helper's own traffic holds back what it carries, down and up.
+    fn held_back(&mut self, now: Timestamp, link: &str, is_held_back: [bool; 2]) {
         let known = self.0.entry(link.to_owned()).or_default();
-        for (at, is_limited) in known.limited.iter_mut().zip(is_limited) {
-            if is_limited {
+        for (at, is_held_back) in known.held_back.iter_mut().zip(is_held_back) {
+            if is_held_back {
                 *at = Some(now);
             }
         }
@@ -465,15 +467,24 @@ mod tests {
 
     /// A helper whose owner has a download keeps the price that its link has.
     #[test]
-    fn what_moves_while_own_traffic_limits_a_helper_is_no_rate_of_its_link() {
+    fn what_moves_while_own_traffic_holds_it_back_is_no_rate_of_the_link() {
         let name = "lte-2020-tmobile";
         let mut meter = meter(name, 2.0, 18.0);
         let before = sizes(&meter, name, 2.35);
-        let mut play = |from_ms: u64, is_limited: [bool; 2]| {
+        // Both ways are limited, as beside a steady call.
+        let report = |[down, up]: [bool; 2]| -> RelayReport {
+            let report = serde_json::json!({
+                "number": 1, "relay": 1, "level_down_bytes": 0, "level_up_bytes": 0,
+                "limit_down": 17_000_000, "limit_up": 4_000_000,
+                "held_back_down": down, "held_back_up": up,
+            });
+            serde_json::from_value(report).unwrap()
+        };
+        let mut play = |from_ms: u64, is_held_back: [bool; 2]| {
             let mut joules = 0.0;
             for sample in 0..25 {
                 let now = Timestamp::from_millis(from_ms) + TIME * sample;
-                meter.limited(now, "phone", is_limited);
+                meter.relay_reported(now, "phone", &report(is_held_back));
                 // A third of a megabit a second.
                 let moved = Moved { down: 8_000, up: 0 };
                 joules += meter.moved((now, TIME), "phone", moved, radio(name));
@@ -487,7 +498,7 @@ mod tests {
             )
         };
         assert_eq!(play(2_000, [true, false]), before);
-        // A limit of the way up is none of the way down.
+        // What is held back on the way up is not on the way down.
         let [_, slow] = play(20_000, [false, true]);
         assert!(slow.bytes > 2 * before[1].bytes, "{slow:?} {before:?}");
     }

@@ -124,14 +124,12 @@ impl Primary {
     }
 
     /// A helper has reported the rate at which bytes reach it, how many it can hold, and whether
-    /// its own traffic limits what it carries.
+    /// its own traffic holds back what it carries.
     pub(super) fn far_link_measured(&self, link: LinkId, report: &RelayReport) {
         let name = self.link_name(link);
         if self.radio(&name).is_some() {
             let (now, mut meter) = (self.clock.now(), self.prices.meter.borrow_mut());
-            meter.reported(now, &name, report.th_hs_down, report.bound_down_bytes);
-            let limits = [report.limit_down, report.limit_up];
-            meter.limited(now, &name, limits.map(|limit| limit.is_some()));
+            meter.relay_reported(now, &name, report);
         }
     }
 

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use mpbond::status::LimitStatus;
 use mpbond_net::control::{ControlChannel, Message, RelayReport, RequestId, relay_preamble};
+use mpbond_testing::namespaces::{is_called_for, play, sh};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 use tokio::time::{sleep, timeout};
 
-use crate::daemons::{Bond, WITHIN, Ways};
+use crate::daemons::{Bond, Daemon, WITHIN, Ways};
 use crate::visitor::{control, runtime, ticket};
 
-/// What the proxy sends in each interval, 10 Mbit/s at most, and what the primary reads.
+/// What the proxy sends in each interval, 10 Mbit/s at most, and what a slow primary reads.
 const SENT: usize = 25_000;
 const READ: usize = 5_000;
 const EVERY: Duration = Duration::from_millis(20);
@@ -30,8 +31,8 @@ fn send_as_proxy(bond: &Bond) {
     });
 }
 
-/// Opens a relay, and reads what it brings. Returns the control connection.
-async fn relay(bond: &Bond) -> ControlChannel {
+/// Opens a relay, and reads this much of it in each interval. Returns the control connection.
+async fn relay(bond: &Bond, read: usize) -> ControlChannel {
     let ask = Message::InitMp {
         request: RequestId(1),
         proxy: bond.proxy,
@@ -46,7 +47,7 @@ async fn relay(bond: &Bond) -> ControlChannel {
     let mut pipe = pipe.connect(bond.helper).await.unwrap();
     pipe.write_all(&relay_preamble(&ticket)).await.unwrap();
     tokio::spawn(async move {
-        let mut block = [0; READ];
+        let mut block = vec![0; read];
         while pipe.read_exact(&mut block).await.is_ok() {
             sleep(EVERY).await;
         }
@@ -69,7 +70,7 @@ fn the_rate_of_the_hs_path_is_reported_until_the_store_is_half_full() {
     let _helper = bond.start("helper");
     send_as_proxy(&bond);
     runtime().block_on(async {
-        let mut control = relay(&bond).await;
+        let mut control = relay(&bond, READ).await;
         let (mut rates, mut full) = (Vec::new(), 0);
         // A rate is reported in every second report at most.
         while full < 4 {
@@ -89,37 +90,67 @@ fn the_rate_of_the_hs_path_is_reported_until_the_store_is_half_full() {
     });
 }
 
-/// Of the interface `lo`, on which all else is own traffic.
 #[test]
-fn beside_own_traffic_the_limit_of_relays_is_reported_and_no_rate() {
+fn a_limit_that_holds_relays_back_is_reported_and_no_rate() {
+    play("-Urn", "helper_rate::held_back");
+}
+
+#[test]
+fn beside_a_limit_that_holds_nothing_back_the_rate_is_reported() {
+    play("-Urn", "helper_rate::beside_a_call");
+}
+
+/// A helper with this capacity of the interface `lo`, on which all else is own traffic: this many
+/// bytes in each interval, and what the helper sends.
+fn with_own_traffic(mbps: u32, own_bytes: usize) -> (Bond, Daemon) {
+    sh("ip link set lo up");
     let bond = Bond::new(Ways::Helper, "", "");
     let file = bond.file("helper.toml");
     let config = std::fs::read_to_string(&file).unwrap();
-    let uplink = "uplink = { interface = \"lo\", capacity_down = \"20 Mbit/s\" }\n";
-    std::fs::write(&file, uplink.to_owned() + &config).unwrap();
-    let _helper = bond.start("helper");
+    let capacity = format!("{mbps} Mbit/s");
+    let uplink = format!("uplink = {{ interface = \"lo\", capacity_down = \"{capacity}\" }}\n");
+    std::fs::write(&file, uplink + &config).unwrap();
+    let helper = bond.start("helper");
     send_as_proxy(&bond);
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
     own.connect(own.local_addr().unwrap()).unwrap();
     thread::spawn(move || {
-        // 5 Mbit/s; the kernel drops most of it, since nobody reads.
-        while own.send(&[7; SENT / 2]).is_ok() {
+        // The kernel drops most of it, since nobody reads.
+        while own.send(&vec![7; own_bytes]).is_ok() {
             thread::sleep(EVERY);
         }
     });
+    (bond, helper)
+}
+
+/// Beside 17 Mbit/s.
+#[test]
+#[ignore = "a role of another test"]
+fn held_back() {
+    if !is_called_for() {
+        return;
+    }
+    let (bond, _helper) = with_own_traffic(20, 42_500);
     runtime().block_on(async {
         let lent = || bond.status("helper").unwrap().lent.unwrap();
         assert_eq!(lent().interface, "lo");
         assert_eq!(lent().limits, LimitStatus::default(), "nothing moves");
-        let mut control = relay(&bond).await;
-        let mut limited = 0;
+        let mut control = relay(&bond, READ).await;
+        let mut held_back = 0;
         // A rate would be in every second one.
-        while limited < 6 {
+        while held_back < 6 {
             let report = report(&mut control).await;
-            assert_eq!(report.limit_up, None, "none is stated");
-            if let Some(limit) = report.limit_down {
-                limited += 1;
-                assert!(limit.mbps() < 20.0, "{report:?}");
+            assert_eq!(
+                (report.limit_up, report.held_back_up),
+                (None, false),
+                "none is stated"
+            );
+            if report.held_back_down {
+                held_back += 1;
+                assert!(
+                    report.limit_down.is_some_and(|limit| limit.mbps() < 20.0),
+                    "{report:?}"
+                );
                 assert_eq!(report.th_hs_down, None, "{report:?}");
             }
         }
@@ -137,6 +168,32 @@ fn beside_own_traffic_the_limit_of_relays_is_reported_and_no_rate() {
         assert!(
             timeout(WITHIN, told).await.is_ok(),
             "the status has no limit"
+        );
+    });
+}
+
+/// Beside 15 Mbit/s relays have 75: more than the proxy sends.
+#[test]
+#[ignore = "a role of another test"]
+fn beside_a_call() {
+    if !is_called_for() {
+        return;
+    }
+    let (bond, _helper) = with_own_traffic(100, 12_500);
+    runtime().block_on(async {
+        let mut control = relay(&bond, SENT).await;
+        let rates = async {
+            loop {
+                let report = report(&mut control).await;
+                if let (Some(limit), Some(rate)) = (report.limit_down, report.th_hs_down) {
+                    assert!(!report.held_back_down && rate < limit, "{report:?}");
+                    break;
+                }
+            }
+        };
+        assert!(
+            timeout(WITHIN, rates).await.is_ok(),
+            "no rate beside a limit"
         );
     });
 }

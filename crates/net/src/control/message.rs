@@ -260,7 +260,8 @@ pub struct RelayReport {
     #[serde(with = "as_micros", default)]
     pub sojourn_up: Option<Duration>,
     /// Throughput of the HS-Path towards the helper, over the last fifth of a second. Unknown where
-    /// little arrived, or where the helper was the limit: by a full buffer, or beside own traffic.
+    /// little arrived, or where the helper was the limit: by a full buffer, or as own traffic held
+    /// bytes back.
     #[serde(with = "as_bps", default, skip_serializing_if = "Option::is_none")]
     pub th_hs_down: Option<BitRate>,
     /// Most bytes that are buffered for the primary.
@@ -273,6 +274,13 @@ pub struct RelayReport {
     /// The same of their pipes.
     #[serde(with = "as_bps", default, skip_serializing_if = "Option::is_none")]
     pub limit_up: Option<BitRate>,
+    /// Whether bytes of this relay have waited for `limit_down` since the report before, for so
+    /// long that their rate is not that of the link.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held_back_down: bool,
+    /// The same of `limit_up`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held_back_up: bool,
     /// Age of these measurements when sent.
     #[serde(with = "as_micros", default)]
     pub age: Option<Duration>,

@@ -92,6 +92,8 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
                 bound_down_bytes,
                 limit_down: limits.0,
                 limit_up: limits.1,
+                held_back_down: limits.0.is_some(),
+                held_back_up: number % 2 == 1,
                 age: spans.3,
                 sojourn_down: spans.5,
                 sojourn_up: spans.6,
@@ -261,15 +263,17 @@ fn reports_of_older_helpers_are_read() {
     };
     assert_eq!((old.th_hs_down, old.bound_down_bytes), (None, None));
     assert_eq!((old.limit_down, old.limit_up), (None, None));
+    assert!(!old.held_back_down && !old.held_back_up);
     let new = RelayReport {
         th_hs_down: Some(BitRate::from_mbps(10.0)),
         bound_down_bytes: Some(4 << 20),
         limit_up: Some(BitRate::from_mbps(2.0)),
+        held_back_up: true,
         ..old
     };
     let new = serde_json::to_string(&Message::Report(new)).unwrap();
     assert!(
-        new.contains(r#""th_hs_down":10000000,"bound_down_bytes":4194304,"limit_up":2000000,"#),
+        new.contains(r#""th_hs_down":10000000,"bound_down_bytes":4194304,"limit_up":2000000,"held_back_up":true,"#),
         "{new}"
     );
 }

@@ -154,6 +154,11 @@ impl Direction {
         self.batching.tick()
     }
 
+    /// Whether it waits until its pace lets it read.
+    pub(super) fn waits_for_pace(&self) -> bool {
+        self.waits_for_pace
+    }
+
     /// Bytes buffered between the sockets.
     pub(super) fn held_bytes(&self) -> u64 {
         self.ring.bytes() + self.in_kernel_pipe()

@@ -37,6 +37,7 @@ mod lent_rate;
 mod ring;
 mod sink_queue;
 mod stats;
+mod waits;
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -281,6 +282,7 @@ impl Relay {
             if went_down || went_up {
                 shared.stamp(pipe, hs);
                 shared.set_ticks(down.tick(), up.tick());
+                shared.set_waits(down.waits_for_pace(), up.waits_for_pace());
                 lent.inspect(|lent| lent.touch());
             }
             if down.is_finished() && up.is_finished() {

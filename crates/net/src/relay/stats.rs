@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::hop::{Hop, Other};
+use super::waits::Waits;
 use crate::control::{RelayReport, RequestId};
 use crate::pipe::PipeStream;
 use crate::tcp::TcpInfo;
@@ -71,6 +72,8 @@ pub(super) struct Shared {
     pub held_up: AtomicU64,
     tick_down_us: AtomicU64,
     tick_up_us: AtomicU64,
+    waits_down: Waits,
+    waits_up: Waits,
     // Uncontended: one thread runs a relay and reads its statistics.
     sojourn_down: Mutex<Sojourn>,
     sojourn_up: Mutex<Sojourn>,
@@ -93,6 +96,8 @@ impl Shared {
             held_up: AtomicU64::new(0),
             tick_down_us: AtomicU64::new(0),
             tick_up_us: AtomicU64::new(0),
+            waits_down: Waits::default(),
+            waits_up: Waits::default(),
             sojourn_down: Mutex::default(),
             sojourn_up: Mutex::default(),
             began: Instant::now(),
@@ -119,6 +124,12 @@ impl Shared {
         let us = |tick: Duration| u64::try_from(tick.as_micros()).unwrap_or_default();
         self.tick_down_us.store(us(down), Relaxed);
         self.tick_up_us.store(us(up), Relaxed);
+    }
+
+    /// Notes which directions wait for the rate of the link.
+    pub(super) fn set_waits(&self, down: bool, up: bool) {
+        self.waits_down.set(down, || self.began.elapsed());
+        self.waits_up.set(up, || self.began.elapsed());
     }
 
     fn stamp_one(
@@ -189,6 +200,10 @@ pub struct RelayStats {
     pub since_hs_byte: Option<Duration>,
     /// Time since the last byte received on the HS-Path.
     pub since_hs_down: Option<Duration>,
+    /// Time for which it has waited until the rate of its link let it read for the primary.
+    pub waited_down: Duration,
+    /// The same for the proxy.
+    pub waited_up: Duration,
     /// Sojourn time of the last byte sent to the primary.
     pub sojourn_down: Option<Duration>,
     /// Sojourn time of the last byte sent to the proxy.
@@ -251,6 +266,8 @@ impl RelayHandle {
             bound_bytes: s.bound_bytes,
             since_hs_byte: s.since(&s.last_hs_byte_us),
             since_hs_down: s.since(&s.last_hs_down_us),
+            waited_down: s.waits_down.total(s.began.elapsed()),
+            waited_up: s.waits_up.total(s.began.elapsed()),
             sojourn_down: last(&s.sojourn_down),
             sojourn_up: last(&s.sojourn_up),
             pipe: pipe.tcp_info().ok()?,
@@ -266,13 +283,14 @@ impl RelayStats {
     }
 
     /// These statistics as a report to the primary, with the rate at which bytes come over the
-    /// HS-Path, and the rates of all relays of the link, down and up, where they are limited.
+    /// HS-Path; of the link, down and up, the rates of all relays where they are limited, and
+    /// whether they have held this one back.
     pub fn report(
         &self,
         number: u64,
         relay: RequestId,
         th_hs_down: Option<BitRate>,
-        [limit_down, limit_up]: [Option<BitRate>; 2],
+        ([limit_down, limit_up], [held_back_down, held_back_up]): ([Option<BitRate>; 2], [bool; 2]),
     ) -> RelayReport {
         RelayReport {
             number,
@@ -291,6 +309,8 @@ impl RelayStats {
             bound_down_bytes: Some(self.bound_bytes),
             limit_down,
             limit_up,
+            held_back_down,
+            held_back_up,
             age: Some(Duration::ZERO),
         }
     }

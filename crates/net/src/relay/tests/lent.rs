@@ -43,6 +43,17 @@ async fn read_at_a_rate(kind: Kind, down: bool) {
     let whole = rate.bytes_in(begun.elapsed());
     assert!(got <= whole + 64_000, "{kind:?} {down}: {got} of {whole}");
     assert!(got >= whole / 20, "{kind:?} {down}: {got} of {whole}");
+    let waited = || {
+        let stats = w.handle.stats().unwrap();
+        let waited = [stats.waited_down, stats.waited_up];
+        if down { waited } else { [waited[1], waited[0]] }
+    };
+    let [this, other] = waited();
+    assert!(
+        this > TIME / 4 && this <= begun.elapsed(),
+        "{kind:?} {down}: {this:?}"
+    );
+    assert_eq!(other, Duration::ZERO, "{kind:?} {down}");
     // It waits for its turn, and then goes on without a limit.
     pace.set_rate(None);
     let begun = Instant::now();
@@ -51,5 +62,29 @@ async fn read_at_a_rate(kind: Kind, down: bool) {
         let time = begun.elapsed();
         assert!(time < Duration::from_secs(60), "{got} of {whole}");
     }
+    let ended = waited();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(waited(), ended, "{kind:?} {down}");
     sent.abort();
+}
+
+/// A message each 20 ms, of less than the rate lets through in that time.
+#[tokio::test]
+async fn a_rate_that_is_not_used_up_holds_nothing_back() {
+    let lent = Arc::new(LentRate::default());
+    lent.down.set_rate(Some(BitRate::from_mbps(16.0)));
+    let options = RelayOptions {
+        lent: Some(lent),
+        ..RelayOptions::default()
+    };
+    let mut w = world(options).await;
+    let mut got = vec![0; 10_000];
+    for _ in 0..20 {
+        w.proxy.write_all(&got.clone()).await.unwrap();
+        w.primary.read_exact(&mut got).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let stats = w.handle.stats().unwrap();
+    assert_eq!(stats.bytes_down, 200_000);
+    assert!(stats.waited_down < Duration::from_millis(40), "{stats:?}");
 }

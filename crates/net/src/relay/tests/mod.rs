@@ -398,7 +398,12 @@ async fn read_statistics(kind: Kind) {
     assert_eq!((stats.level_down_bytes, stats.level_up_bytes), (0, 0));
     assert!(stats.since_hs_byte.unwrap() < Duration::from_secs(5));
     assert!(stats.since_hs_down.unwrap() >= stats.since_hs_byte.unwrap());
-    let report = stats.report(3, crate::control::RequestId(9), None, [None; 2]);
+    let report = stats.report(
+        3,
+        crate::control::RequestId(9),
+        None,
+        ([None; 2], [false; 2]),
+    );
     assert_eq!((report.number, report.relay.0), (3, 9));
     match kind {
         Kind::Tcp => {
@@ -449,7 +454,12 @@ async fn sojourn_times_are_measured() {
     w.primary.write_all(b"up").await.unwrap();
     w.proxy.read_exact(&mut buf[..2]).await.unwrap();
     let stats = w.handle.stats().unwrap();
-    let report = stats.report(1, crate::control::RequestId(1), None, [None; 2]);
+    let report = stats.report(
+        1,
+        crate::control::RequestId(1),
+        None,
+        ([None; 2], [false; 2]),
+    );
     assert!(report.sojourn_up.unwrap() <= sent.elapsed(), "{report:?}");
     assert_eq!(report.sojourn_down, stats.sojourn_down);
 }
