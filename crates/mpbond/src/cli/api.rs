@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::socket::socket_of;
 
-/// Maximum length of a line: names and reasons are shorter.
-pub(super) const MAX_LINE_BYTES: u64 = 64 << 10;
+/// Maximum length of a line, which names and reasons do not reach.
+const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// Maximum size of an answer: 2,048 rules with names of 100 octets, or as many connections.
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
@@ -115,13 +115,36 @@ fn whole(
     })
 }
 
-/// A line without its end; `None` at the end of the stream.
+/// A line of an answer.
+pub(super) enum Line {
+    /// Without its end.
+    Text(String),
+    /// It has [`MAX_LINE_BYTES`] and more; the rest of it comes next.
+    TooLong,
+}
+
+/// The next line; `None` at the end of the stream.
+pub(super) fn next_line(lines: &mut BufReader<UnixStream>) -> io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    let mut whole = lines.by_ref().take(MAX_LINE_BYTES);
+    whole.read_until(b'\n', &mut line)?;
+    Ok(match line.as_slice() {
+        [] => None,
+        [.., b'\n'] => Some(Line::Text(text(&line))),
+        _ if line.len() as u64 == MAX_LINE_BYTES => Some(Line::TooLong),
+        _ => Some(Line::Text(text(&line))),
+    })
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end().to_owned()
+}
+
+/// A line without its end, of less than [`MAX_LINE_BYTES`]; `None` at the end of the stream.
 pub(super) fn line(lines: &mut BufReader<UnixStream>) -> io::Result<Option<String>> {
-    let mut line = String::new();
-    lines.take(MAX_LINE_BYTES).read_line(&mut line)?;
-    if line.len() as u64 == MAX_LINE_BYTES {
-        return Err(io::Error::other("a line is too long"));
+    match next_line(lines)? {
+        Some(Line::Text(text)) => Ok(Some(text)),
+        Some(Line::TooLong) => Err(io::Error::other("a line is too long")),
+        None => Ok(None),
     }
-    let is_end = line.is_empty();
-    Ok((!is_end).then(|| line.trim_end().to_owned()))
 }

@@ -1,7 +1,7 @@
 //! Events of a primary, over its API.
 
 use std::fmt::Write as _;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tracing::warn;
 
-use crate::cli::api::{self, line};
+use crate::cli::api::{self, Line, line};
 
 /// Pause before another attempt to reach a primary.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -138,14 +138,26 @@ struct Sent {
 }
 
 /// The next one, which ends with an empty line (HTML standard, section 9.2.6); `None` at the end,
-/// also where that cuts one off.
+/// also where that cuts one off. An event with a line that is too long is left out.
 fn sent(lines: &mut BufReader<UnixStream>) -> io::Result<Option<Sent>> {
-    let (mut id, mut data) = (None, None);
-    while let Some(line) = line(lines)? {
+    let (mut id, mut data, mut is_too_long) = (None, None, false);
+    while let Some(line) = api::next_line(lines)? {
+        let line = match line {
+            Line::Text(line) => line,
+            Line::TooLong => {
+                is_too_long = true;
+                lines.skip_until(b'\n')?;
+                continue;
+            }
+        };
         match line.split_once(": ") {
             Some(("id", text)) => id = Some(text.to_owned()),
             Some(("data", text)) => data = Some(text.to_owned()),
             _ if line.is_empty() => {
+                if is_too_long {
+                    warn!(id, "an event is longer than 64 KiB: left out");
+                }
+                let data = data.filter(|_| !is_too_long);
                 let event = data.and_then(|data| understood(&data));
                 return Ok(Some(Sent { id, event }));
             }
@@ -165,7 +177,7 @@ fn understood(data: &str) -> Option<Event> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead as _, Write as _};
+    use std::io::Write as _;
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -208,20 +220,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_has_an_id_alone() {
-        for data in ["x", "7", "{\"id\": -1}"] {
-            let first = events(&format!("id: 7-5\ndata: {data}\n\n")).swap_remove(0);
-            let alone = Sent {
-                id: Some("7-5".into()),
-                event: None,
-            };
-            assert_eq!(first.unwrap(), Some(alone), "{data}");
+    fn what_is_no_event_has_an_id_alone_and_so_has_one_that_is_longer_than_64_kib() {
+        let long = |bytes: usize| format!("{{\"id\": 5, \"reason\": \"{}\"}}", "x".repeat(bytes));
+        let (whole, longer) = (long(65_000), long(3 << 16));
+        for data in ["x", "7", "{\"id\": -1}", &longer] {
+            let all = events(&format!("id: 7-5\ndata: {data}\n\nid: 7-6\n\n"));
+            let ids = all.into_iter().filter_map(Result::unwrap).map(|sent| {
+                assert_eq!(sent.event, None, "{data:.9}");
+                sent.id.unwrap()
+            });
+            assert_eq!(ids.collect::<Vec<_>>(), ["7-5", "7-6"], "{data:.9}");
         }
-        let long = "x".repeat(2 * api::MAX_LINE_BYTES as usize);
-        assert_eq!(
-            events(&long)[0].as_ref().unwrap_err().to_string(),
-            "a line is too long"
-        );
+        let first = events(&format!("data: {whole}\n\n")).swap_remove(0);
+        let event = first.unwrap().and_then(|sent| sent.event);
+        assert_eq!(event.map(|event| event.reason.len()), Some(65_000));
+        // The end cuts it off.
+        let cut = events(&format!("id: 7-5\ndata: {longer}")).swap_remove(0);
+        assert_eq!(cut.unwrap(), None);
     }
 
     /// A primary's side: answers a listener, and returns its request.
@@ -260,8 +275,8 @@ mod tests {
         }
     }
 
-    /// One that is not understood would be sent again for ever, and keep all later ones from being
-    /// handled.
+    /// One that is not understood, or too long, would be sent again for ever, and keep all later
+    /// ones from being handled.
     #[test]
     fn an_event_that_is_not_understood_is_left_out_and_one_that_is_cut_off_is_asked_for_again() {
         let folder = tempfile::tempdir().unwrap();
@@ -271,10 +286,17 @@ mod tests {
         let primary = std::thread::spawn(move || {
             let wrong = "id: 7-1\ndata: {\"id\": \"one\"}\n\n";
             answer(&listener, &format!("{wrong}id: 7-2\ndata: {{\"id\": 2"));
-            answer(&listener, "id: 7-2\ndata: {\"id\": 2}\n\n")
+            let again = answer(&listener, "id: 7-2\ndata: {\"id\": 2}\n\n");
+            // Then a long one, after which the connection ends.
+            let long = "x".repeat(2 << 16);
+            answer(&listener, &format!("id: 7-3\ndata: {long}\n\n"));
+            let next = answer(&listener, "id: 7-4\ndata: {\"id\": 4}\n\n");
+            [again, next]
         });
         assert_eq!(follower.next().unwrap().id, 2);
-        let again = primary.join().unwrap();
+        assert_eq!(follower.next().unwrap().id, 4);
+        let [again, next] = primary.join().unwrap();
+        assert!(next.contains("Last-Event-ID: 7-3\r\n"), "{next}");
         assert!(again.contains("Last-Event-ID: 7-1\r\n"), "{again}");
     }
 }
