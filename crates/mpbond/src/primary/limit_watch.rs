@@ -375,8 +375,9 @@ impl Primary {
         }
     }
 
-    /// A helper has told its state. A level that it does not know now stays what it was.
-    pub(super) fn helper_state(&self, link: LinkId, state: &HelperState) {
+    /// A helper has told its state. A level that it does not know now stays what it was. A link
+    /// that is metered now, or no longer, is soon treated so.
+    pub(super) fn helper_state(self: &Rc<Self>, link: LinkId, state: &HelperState) {
         let mut all = self.limits.helpers.borrow_mut();
         let told = all.entry(link).or_default();
         told.battery = Supply {
@@ -386,9 +387,27 @@ impl Primary {
         told.bytes_left = state.bytes_left;
         let before = std::mem::replace(&mut told.metered, state.metered);
         drop(all);
-        if before != state.metered {
-            self.links_came_or_went();
+        if before == state.metered {
+            return;
         }
+        let waits = self.limits.metered_told.changed(self.clock.now());
+        match waits {
+            Some(Duration::ZERO) => self.apply_metered(),
+            Some(wait) => {
+                let primary = Rc::clone(self);
+                crate::task::spawn_local(async move {
+                    tokio::time::sleep(wait).await;
+                    primary.apply_metered();
+                });
+            }
+            None => {}
+        }
+    }
+
+    /// Applies what helpers have told last of their links' being metered.
+    fn apply_metered(&self) {
+        self.limits.metered_told.applied(self.clock.now());
+        self.links_came_or_went();
     }
 
     /// Has sessions keep to the limits.

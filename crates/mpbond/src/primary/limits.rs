@@ -9,6 +9,7 @@ use mpbond_manager::LinkId;
 use mpbond_policy::{Battery, Charge, Supply};
 use mpbond_units::{BitRate, Timestamp};
 
+use super::spaced::Spaced;
 use crate::pricing::LIMIT_HOLDS;
 use crate::usage::{Budgets, Capped, InterfaceBytes, Usage};
 
@@ -59,6 +60,8 @@ pub(super) struct Limits {
     pub(super) batteries: RefCell<HashMap<String, Battery>>,
     /// What helpers have told last, over lost connections to them as well.
     pub(super) helpers: RefCell<HashMap<LinkId, Told>>,
+    /// Changes of whether their links are metered.
+    pub(super) metered_told: Spaced,
     /// What sessions have been told.
     pub(super) applied: RefCell<Excluded>,
     pub(super) is_watched: Cell<bool>,
@@ -77,6 +80,7 @@ impl Limits {
             budgets: RefCell::default(),
             batteries: RefCell::default(),
             helpers: RefCell::default(),
+            metered_told: Spaced::default(),
             applied: RefCell::default(),
             is_watched: Cell::default(),
             looked: RefCell::default(),

@@ -53,6 +53,7 @@ mod server_name;
 mod session;
 mod signal_watch;
 mod signals;
+mod spaced;
 mod state;
 mod status;
 mod transparent;
