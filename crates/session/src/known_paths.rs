@@ -87,7 +87,7 @@ mod tests {
     use mpbond_units::{BitRate, Timestamp};
 
     use super::*;
-    use crate::{PathInfo, Role};
+    use crate::{FarReport, PathInfo, Role};
 
     fn ms(v: u64) -> Timestamp {
         Timestamp::from_millis(v)
@@ -171,6 +171,35 @@ mod tests {
         s.health.fail_for_test();
         known.note(&s);
         assert!(known.0.is_empty());
+    }
+
+    #[test]
+    fn a_rate_at_which_a_helper_holds_bytes_back_is_not_that_of_its_path() {
+        let mut known = KnownPaths::default();
+        let mut s = used("phone", None, Role::Regular);
+        known.note(&s);
+        let mut measures = |at, bytes_arrived, rate| {
+            let info = PathInfo {
+                bytes_arrived,
+                ..info(50, rate)
+            };
+            s.estimator.on_path(ms(at), info);
+            known.note(&s);
+            let knows = begins_at(&known, "phone", at, 50);
+            let report = FarReport {
+                held_back: bytes_arrived < 4,
+                ..FarReport::default()
+            };
+            s.estimator.on_far_report(ms(at), report);
+            knows
+        };
+        assert!(measures(1_000, 2, 4e6) < 4.1e6);
+        // What was known before stays, until the limit has long held nothing back.
+        let before = measures(2_000, 3, 1e6);
+        assert!((4e6..4.1e6).contains(&before), "{before}");
+        assert_eq!(measures(2_900, 4, 2e6), before);
+        let now = measures(3_900, 5, 3e6);
+        assert!((2.9e6..3.1e6).contains(&now), "{now}");
     }
 
     #[test]

@@ -380,6 +380,7 @@ fn a_helper_that_reports_falsely_costs_no_byte_and_no_more_time_than_its_absence
             level_bytes,
             age: Duration::ZERO,
             sojourn: Some(ms(rtt_ms)),
+            held_back: false,
         });
         for ((_, with), (_, without)) in live(&scenario, &[]).iter().zip(&alone) {
             let most = without.took.unwrap().mul_f64(1.01);

@@ -172,6 +172,7 @@ fn a_pipe_of_which_its_helper_reports_falsely_costs_no_more_time_than_its_absenc
                     level_bytes,
                     age: Duration::ZERO,
                     sojourn: Some(ms(rtt_ms)),
+                    held_back: false,
                 });
                 let with = took(scenario);
                 let most = alone.mul_f64(1.02);

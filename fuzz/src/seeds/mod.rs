@@ -321,6 +321,7 @@ fn session_frames() -> Vec<Frame> {
             level_bytes: 100_000,
             age: Duration::from_millis(10),
             sojourn: Some(Duration::from_millis(200)),
+            held_back: true,
         }),
         Frame::Ping(1),
         Frame::Pong(1),

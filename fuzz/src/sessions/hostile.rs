@@ -306,15 +306,22 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
             max: number(choices),
         },
         11 => Frame::MaxStreams(number(choices)),
-        12 => Frame::PathReport(PathReport {
-            number: number(choices),
-            subflow: subflow(choices),
-            throughput: rate(choices),
-            rtt: span(choices),
-            level_bytes: number(choices),
-            age: span(choices),
-            sojourn: (choices.octet() & 1 == 1).then(|| span(choices)),
-        }),
+        12 => {
+            let mut report = PathReport {
+                number: number(choices),
+                subflow: subflow(choices),
+                throughput: rate(choices),
+                rtt: span(choices),
+                level_bytes: number(choices),
+                age: span(choices),
+                sojourn: None,
+                held_back: false,
+            };
+            let bits = choices.octet();
+            report.sojourn = (bits & 1 == 1).then(|| span(choices));
+            report.held_back = bits & 2 == 2;
+            Frame::PathReport(report)
+        }
         13 => Frame::Ping(number(choices)),
         14 => {
             let (subflow, bits) = (subflow(choices), choices.octet());

@@ -187,6 +187,7 @@ fn take_report(primary: &Rc<Primary>, link: LinkId, r: &RelayReport) {
         level_bytes: r.level_down_bytes,
         age,
         sojourn: r.sojourn_down,
+        held_back: r.held_back_down,
     };
     let hs = FarReport {
         throughput: report.up.throughput,
@@ -194,6 +195,7 @@ fn take_report(primary: &Rc<Primary>, link: LinkId, r: &RelayReport) {
         level_bytes: r.level_up_bytes,
         age,
         sojourn: r.sojourn_up,
+        held_back: r.held_back_up,
     };
     let downlink = r.since_hs_down.map(|d| d + age);
     driver.helper_report(subflow, pipe, hs, downlink);

@@ -11,6 +11,10 @@ use super::average::Average;
 const LESS: u32 = 2;
 const MORE: u32 = 10;
 
+/// Time after a report that a helper holds bytes back, for which rates are those of its limit:
+/// helpers report each 100 ms, and reports wait in the pipe with what it carries.
+pub(super) const HELD_BACK_LASTS: Duration = Duration::from_secs(1);
+
 /// Rates of the hops of a path, and the least round-trip time of the near one. They are as old as
 /// their instants say, and not used for longer than those of a connection that lasts.
 #[derive(Clone, Copy, Debug)]

@@ -20,6 +20,7 @@ use crate::pad::{self, Hop};
 use crate::{BufferDelay, FeedbackRule};
 use average::Average;
 use carried::Carried;
+use known::HELD_BACK_LASTS;
 pub(crate) use known::Knowledge;
 pub(crate) use shared::{Load, Shared};
 
@@ -61,6 +62,9 @@ pub struct FarReport {
     pub age: Duration,
     /// Time that the last byte that left the helper had spent there, if reported.
     pub sojourn: Option<Duration>,
+    /// Whether own traffic of the helper holds bytes in our direction back: they move at the rate
+    /// of its limit, and not of a link.
+    pub held_back: bool,
 }
 
 /// Most that may wait in the near hop's queues, in time: enough that a flow never runs dry between
@@ -174,6 +178,8 @@ pub(crate) struct Estimator {
     sample: Option<(Reading, u64)>,
     /// Other subflows through the same helper that have something on its link now.
     shared: Option<Shared>,
+    /// When the helper last held bytes back for its own traffic, as far as its reports tell.
+    held_back_at: Option<Timestamp>,
     /// What an earlier connection has shown, until the first round trip of this one.
     remembered: Option<Knowledge>,
 }
@@ -191,17 +197,21 @@ impl Estimator {
         }
     }
 
-    /// What is known of the path, if it has shown a rate. Where helpers are known by their reports
-    /// alone, as published, nothing is known of paths through them.
+    /// What is known of the path, if it has shown a rate other than that at which its helper holds
+    /// bytes back. Where helpers are known by their reports alone, as published, nothing is known
+    /// of paths through them.
     pub(crate) fn knowledge(&self) -> Option<Knowledge> {
-        let near = self.near.filter(|_| self.path.min_rtt > Duration::ZERO)?;
-        let shown = self.near_measured || self.far.is_some() || self.pace.is_some();
+        let held_back_until = self.held_back_at.map(|at| at + HELD_BACK_LASTS);
+        let is_links = |rate: &Average| held_back_until.is_none_or(|until| rate.at > until);
+        let [near, far, pace] = [self.near, self.far, self.pace].map(|rate| rate.filter(is_links));
+        let near = near.filter(|_| self.path.min_rtt > Duration::ZERO)?;
+        let shown = self.near_measured || far.is_some() || pace.is_some();
         (shown && !self.by_reports).then_some(Knowledge {
             near,
             near_measured: self.near_measured,
             near_rtt: self.path.min_rtt,
-            far: self.far,
-            pace: self.pace,
+            far,
+            pace,
         })
     }
 
@@ -311,6 +321,9 @@ impl Estimator {
             self.far_rtt = Some(least + (r.rtt - least) / 200);
         }
         self.sojourn = r.sojourn.or(self.sojourn);
+        if r.held_back {
+            self.held_back_at = Some(now);
+        }
         if r.throughput > BitRate::ZERO {
             Average::update(&mut self.reported, now, r.throughput.bytes_per_sec());
         }

@@ -124,6 +124,7 @@ impl Session {
                 level_bytes: r.level_bytes,
                 age: r.age,
                 sojourn: r.sojourn,
+                held_back: r.held_back,
             };
             self.handle_far_report(now, r.subflow, report);
         }

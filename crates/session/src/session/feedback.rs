@@ -204,6 +204,7 @@ impl Feedback {
             rtt: report.rtt,
             level_bytes: report.level_bytes,
             age: report.age,
+            held_back: report.held_back,
             sojourn: match self.buffer_delay {
                 BufferDelay::Estimated => None,
                 BufferDelay::Measured => report.sojourn,

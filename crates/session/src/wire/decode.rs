@@ -100,6 +100,7 @@ impl Frame {
                 level_bytes: b.varint()?,
                 age: b.micros()?,
                 sojourn: None,
+                held_back: false,
             }),
             FrameType::PING => Self::Ping(b.varint()?),
             FrameType::PONG => Self::Pong(b.varint()?),
@@ -170,6 +171,7 @@ impl Frame {
                 path.number = Some(number.ok_or(value.field("path number"))?);
             }
             (Self::PathReport(report), FieldId::SOJOURN) => report.sojourn = Some(value.micros()?),
+            (Self::PathReport(report), FieldId::HELD_BACK) => report.held_back = true,
             (Self::Open { confirm, .. }, FieldId::CONFIRM) => *confirm = true,
             (Self::SubflowRole { cost, .. }, FieldId::COST) => *cost = value.u8()?,
             (Self::Open { treatment, .. } | Self::Class { treatment, .. }, FieldId::PATHS) => {

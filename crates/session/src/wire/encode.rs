@@ -196,6 +196,9 @@ impl Frame {
                 if let Some(sojourn) = r.sojourn {
                     fields::put_varint(out, FieldId::SOJOURN, micros(sojourn));
                 }
+                if r.held_back {
+                    fields::put(out, FieldId::HELD_BACK, &[]);
+                }
             }
             Self::SubflowRole {
                 subflow,

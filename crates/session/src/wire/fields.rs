@@ -29,6 +29,8 @@ impl FieldId {
     pub(super) const CONFIRM: Self = Self(0x11);
     /// SUBFLOW_ROLE: step of the subflow's cost.
     pub(super) const COST: Self = Self(0x12);
+    /// PATH_REPORT: own traffic of the helper holds bytes back; no value.
+    pub(super) const HELD_BACK: Self = Self(0x13);
     /// OPEN, CLASS: paths that may carry the stream.
     pub(super) const PATHS: Self = Self(0x20);
     /// OPEN, CLASS: order among streams that would be served in turn.
@@ -36,7 +38,7 @@ impl FieldId {
 
     /// All ids that this crate reads, with their names in `docs/protocol.md`.
     #[cfg(test)]
-    pub(super) const KNOWN: [(Self, &str); 9] = [
+    pub(super) const KNOWN: [(Self, &str); 10] = [
         (Self::FAMILIES, "families"),
         (Self::FRAME_TYPES, "frame_types"),
         (Self::SERVICES, "services"),
@@ -44,6 +46,7 @@ impl FieldId {
         (Self::SOJOURN, "sojourn"),
         (Self::CONFIRM, "confirm"),
         (Self::COST, "cost"),
+        (Self::HELD_BACK, "held_back"),
         (Self::PATHS, "paths"),
         (Self::PRIORITY, "priority"),
     ];

@@ -76,6 +76,9 @@ pub struct PathReport {
     /// Time that the last byte that left the helper had spent there; sent only by an end that is
     /// configured to measure it.
     pub sojourn: Option<Duration>,
+    /// Own traffic of the helper holds bytes towards the frame's sender back: they come at the rate
+    /// of its limit, and not of a link.
+    pub held_back: bool,
 }
 
 /// A frame of the session protocol (`docs/protocol.md`).

@@ -89,5 +89,6 @@ fn far_report(info: &Info, level_bytes: u64) -> FarReport {
         level_bytes,
         age: Duration::ZERO,
         sojourn: None,
+        held_back: false,
     }
 }

@@ -1,5 +1,6 @@
 //! What connections have shown of a path, and the next connections over it.
 
+use crate::FarReport;
 use crate::KnownPaths;
 use crate::SubflowId;
 use crate::config::SessionConfig;
@@ -61,4 +62,34 @@ fn another_session_knows_the_paths() {
     assert_eq!(none, None);
     assert!(known(30_000, shown.clone()).0.is_some());
     assert_eq!(known(610_000, shown).0, None, "too old");
+}
+
+/// The primary hands on a report of its helper during a download.
+#[test]
+fn a_proxy_does_not_remember_the_rate_at_which_a_helper_holds_bytes_back() {
+    let helper = [hop(5.0, 2), hop(10.0, 25)];
+    let remembered = |held_back: bool| {
+        let mut p = Pair::new(SessionConfig::default());
+        p.join_on(1, Role::Regular, &[hop(8.0, 25)]);
+        let id = p.join_on(2, Role::Regular, &helper);
+        p.run(at(1_000), |_| false);
+        download(&mut p, 2 << 20, 10_000);
+        let report = FarReport {
+            held_back,
+            ..FarReport::default()
+        };
+        p.client.relay_report(p.now, id, report);
+        let arrives = p.now + std::time::Duration::from_millis(200);
+        p.run(arrives, |_| false);
+        let known = Session::known_paths(p.server());
+        let mut next = Pair::new(SessionConfig::default());
+        next.join_on(1, Role::Regular, &[hop(8.0, 25)]);
+        next.run(at(500), |_| false);
+        next.server().remember(known);
+        let id = next.join_on(2, Role::Regular, &helper);
+        next.run(at(1_000), |_| false);
+        known_to_server(&mut next, id)
+    };
+    assert!(remembered(false).is_some());
+    assert_eq!(remembered(true), None);
 }

@@ -238,10 +238,15 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         "[a-z ]{0,80}".prop_map(|reason| Frame::GoAway { reason }),
         (
             (number(), subflow(), number(), micros()),
-            (number(), micros(), proptest::option::of(micros()))
+            (
+                number(),
+                micros(),
+                proptest::option::of(micros()),
+                any::<bool>()
+            )
         )
             .prop_map(
-                |((number, subflow, bps, rtt), (level_bytes, age, sojourn))| {
+                |((number, subflow, bps, rtt), (level_bytes, age, sojourn, held_back))| {
                     Frame::PathReport(PathReport {
                         number,
                         subflow,
@@ -250,6 +255,7 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
                         level_bytes,
                         age,
                         sojourn,
+                        held_back,
                     })
                 }
             ),

@@ -232,7 +232,7 @@ fn ack(counts: Vec<AckCount>) -> Frame {
     }
 }
 
-fn report(sojourn: Option<Duration>) -> Frame {
+fn report(sojourn: Option<Duration>, held_back: bool) -> Frame {
     Frame::PathReport(PathReport {
         number: 9,
         subflow: SubflowId(2),
@@ -241,6 +241,7 @@ fn report(sojourn: Option<Duration>) -> Frame {
         level_bytes: 100_000,
         age: Duration::from_millis(10),
         sojourn,
+        held_back,
     })
 }
 
@@ -324,10 +325,14 @@ fn frames() -> BTreeMap<&'static str, Frame> {
             },
         ),
         ("max-streams", Frame::MaxStreams(2_000)),
-        ("path-report", report(None)),
+        ("path-report", report(None, false)),
         (
             "path-report-sojourn",
-            report(Some(Duration::from_millis(200))),
+            report(Some(Duration::from_millis(200)), false),
+        ),
+        (
+            "path-report-held-back",
+            report(Some(Duration::from_millis(200)), true),
         ),
         ("ping", Frame::Ping(12_345)),
         ("pong", Frame::Pong(12_345)),
