@@ -36,8 +36,9 @@ const FLOOR_EACH: BitRate = BitRate::from_bps(128_000);
 /// Part of the capacity up to which [`FLOOR_EACH`] is kept, in percent.
 const MOST_FLOOR_PERCENT: u64 = 25;
 
-/// Multiple of the excess by which less is read while relays receive more than their rate. What
-/// they do not read fills their buffers, and their senders go on until these are full.
+/// Multiple of the excess by which less is read while relays receive more than their rate, over the
+/// last interval and over all: a burst, as of a page, is none. What they do not read fills their
+/// buffers, and their senders go on until these are full.
 const EXCESS_FACTOR: u64 = 4;
 
 /// Part of the wire's bytes that is payload, in percent, in segments of 1500 bytes: relays read
@@ -102,7 +103,7 @@ impl Lending {
         };
         let mut intervals = recent.windows(2).map(|pair| own_and_lent(pair[0], pair[1]));
         let little = percent(self.capacity, LITTLE_PERCENT);
-        let (own, _) = own_and_lent(*first, (now, passed));
+        let (own, lent) = own_and_lent(*first, (now, passed));
         // One interval alone may have the bytes of relays whose segments came out of order: the
         // kernel counts them late.
         self.is_limited =
@@ -113,9 +114,8 @@ impl Lending {
         let floor = floor(self.capacity, relays);
         let shared = percent(self.capacity, SHARED_PERCENT);
         let left = less(shared, own).max(floor);
-        let received = intervals
-            .next_back()
-            .map_or(BitRate::ZERO, |(_, lent)| lent);
+        let last = intervals.next_back().map_or(lent, |(_, lent)| lent);
+        let received = last.min(lent);
         let excess = less(received, left).bps().saturating_mul(EXCESS_FACTOR);
         let read = less(left, BitRate::from_bps(excess)).max(floor);
         Some(percent(read, PAYLOAD_PERCENT))

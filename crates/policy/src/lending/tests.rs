@@ -260,3 +260,33 @@ fn pipes_are_no_own_traffic_and_hide_none_after_the_interface_came_back() {
         assert_eq!(rates.last().unwrap().is_some(), is_limited);
     }
 }
+
+/// Beside 5 Mbit/s. In 200 ms 400 kB are more than relays may read; a page of so many each 0.8 s is
+/// less.
+#[test]
+fn a_burst_does_not_slow_relays_down_and_a_lasting_excess_does() {
+    let rates = |lent_bytes: fn(u64) -> u64| -> Vec<f64> {
+        let mut lending = Lending::new(STATED);
+        let (mut own, mut lent) = (0, 0);
+        let rates = (0..20_u64).map(|n| {
+            own += 125_000;
+            lent += lent_bytes(n);
+            let passed = Passed {
+                all_bytes: own + lent,
+                pipe_bytes: 0,
+                lent_bytes: lent,
+            };
+            lending.handle_reading(Timestamp::from_nanos(n * 200_000_000), passed, 1)
+        });
+        let limited = rates.skip(INTERVALS);
+        limited.map(|rate| rate.unwrap().mbps()).collect()
+    };
+    let left = 0.95 * (0.94 * 20.0 - 5.0);
+    let pages = rates(|n| if n % 4 == 0 { 400_000 } else { 0 });
+    assert!(
+        pages.iter().all(|rate| (rate - left).abs() < 0.01),
+        "{pages:?}"
+    );
+    let excess = rates(|_| 400_000);
+    assert!(excess.iter().all(|rate| *rate < left / 2.0), "{excess:?}");
+}
