@@ -153,9 +153,9 @@ impl Primary {
         drop(batteries);
         let links = self.links.borrow().all();
         let threshold = |name: &str| policy.as_ref()?.weak_below_dbm(name);
-        self.weak_links.keep(|name| {
-            threshold(name).is_some() && links.iter().any(|(_, link)| link.name() == name)
-        });
+        let is_configured = |name: &str| links.iter().any(|(_, link)| link.name() == name);
+        let compared = |name: &str| threshold(name).filter(|_| is_configured(name));
+        self.weak_links.keep(compared);
         let reached = self.count_usage(&self.caps());
         self.limits.reached.replace(reached);
         self.apply_limits();

@@ -52,7 +52,8 @@ impl Signals {
 /// Signals of links for which the policy has thresholds, by name. For use on one thread.
 #[derive(Default)]
 pub(super) struct WeakLinks {
-    signals: RefCell<BTreeMap<String, WeakSignal>>,
+    /// With the threshold, in dBm, with which each was compared.
+    signals: RefCell<BTreeMap<String, (i16, WeakSignal)>>,
     pub(super) are_watched: Cell<bool>,
 }
 
@@ -60,7 +61,9 @@ impl WeakLinks {
     /// Whether the signal of a link is weak.
     pub(super) fn is_weak(&self, link: &str) -> bool {
         let signals = self.signals.borrow();
-        signals.get(link).is_some_and(WeakSignal::is_weak)
+        signals
+            .get(link)
+            .is_some_and(|(_, signal)| signal.is_weak())
     }
 
     /// Takes what is known of the signal of a link at a look: a sample, which is compared with a
@@ -73,24 +76,23 @@ impl WeakLinks {
         threshold_dbm: i16,
     ) -> Option<bool> {
         let mut signals = self.signals.borrow_mut();
-        let signal = signals.entry(link.to_owned()).or_default();
+        let new = || (threshold_dbm, WeakSignal::default());
+        let (_, signal) = signals.entry(link.to_owned()).or_insert_with(new);
         let before = signal.is_weak();
-        match sample {
-            Some((at, dbm)) => signal.handle_sample(at, dbm, threshold_dbm),
-            None => signal.handle_unknown(now),
-        }
+        signal.handle_look(now, sample, threshold_dbm);
         Some(signal.is_weak()).filter(|is_weak| *is_weak != before)
     }
 
     /// Smoothed strength of the signal of a link at a time of its samples, in dBm.
     pub(super) fn smoothed_dbm(&self, now: Timestamp, link: &str) -> Option<f64> {
-        self.signals.borrow().get(link)?.smoothed_dbm(now)
+        let signals = self.signals.borrow();
+        signals.get(link)?.1.smoothed_dbm(now)
     }
 
-    /// Forgets the other links.
-    pub(super) fn keep(&self, is_compared: impl Fn(&str) -> bool) {
+    /// Forgets links that are compared with another threshold now, in dBm, or with none.
+    pub(super) fn keep(&self, threshold_dbm: impl Fn(&str) -> Option<i16>) {
         let mut signals = self.signals.borrow_mut();
-        signals.retain(|link, _| is_compared(link));
+        signals.retain(|link, (dbm, _)| threshold_dbm(link) == Some(*dbm));
     }
 }
 
@@ -128,25 +130,61 @@ mod tests {
         assert_eq!(weak.smoothed_dbm(at(3_400), "wifi"), None);
         assert_eq!(look(3_600, Some(-70)), Some(true));
         assert!(weak.is_weak("wifi") && !weak.is_weak("mobile"));
-        weak.keep(|link| link == "wifi");
+        let threshold = |dbm| move |link: &str| (link == "wifi").then_some(dbm);
+        weak.keep(threshold(-60));
         assert!(weak.is_weak("wifi"));
-        weak.keep(|_| false);
+        weak.keep(threshold(-72));
+        assert!(!weak.is_weak("wifi"), "another threshold");
+        assert_eq!(
+            weak.looked(at(3_800), "wifi", Some((at(3_800), -70)), -72),
+            None
+        );
+        assert_eq!(
+            weak.looked(at(4_000), "wifi", Some((at(4_000), -99)), -72),
+            Some(true)
+        );
+        weak.keep(|_| None);
         assert!(!weak.is_weak("wifi"));
+    }
+
+    fn table(level: i16) -> String {
+        format!("{HEADING} wlan0: 0000   54.  {level}.  -256\n")
+    }
+
+    #[test]
+    fn an_interface_whose_level_in_the_kernels_table_sinks_below_the_threshold_is_weak() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wireless");
+        std::fs::write(&path, table(-51)).unwrap();
+        let signals = Signals::of(File::open(&path).ok());
+        let weak = WeakLinks::default();
+        let look = |ms| {
+            let now = Timestamp::from_millis(ms);
+            let sample = signals.dbm(now, "wlan0").map(|dbm| (now, dbm));
+            weak.looked(now, "wifi", sample, -60)
+        };
+        assert_eq!(look(1_000), None);
+        std::fs::write(&path, table(-68)).unwrap();
+        let changes: Vec<_> = (6..20).map(|n| look(n * 200)).collect();
+        let first = changes.iter().position(Option::is_some);
+        assert_eq!(first.and_then(|n| changes[n]), Some(true), "{changes:?}");
+        assert!(weak.is_weak("wifi"));
+        // The interface goes.
+        std::fs::write(&path, HEADING).unwrap();
+        assert_eq!(look(4_000), None);
+        assert_eq!(look(6_000), Some(false));
     }
 
     #[test]
     fn the_table_is_read_every_200_ms_and_may_be_missing() {
         let path = std::env::temp_dir().join(format!("mpbond-signals-{}", std::process::id()));
-        let write = |level: &str| {
-            let line = format!("wlan0: 0000   54.  {level}.  -256");
-            std::fs::write(&path, format!("{HEADING} {line}\n")).unwrap();
-        };
-        write("-56");
+        let write = |level: i16| std::fs::write(&path, table(level)).unwrap();
+        write(-56);
         let file = File::open(&path).unwrap();
         let signals = Signals::of(file.try_clone().ok());
         let at = Timestamp::from_millis;
         assert_eq!(signals.dbm(at(1_000), "wlan0"), Some(-56));
-        write("-71");
+        write(-71);
         assert_eq!(signals.dbm(at(1_199), "wlan0"), Some(-56));
         assert_eq!(signals.dbm(at(1_200), "wlan0"), Some(-71));
         std::fs::write(&path, [b'x'; 3 * MAX_BYTES]).unwrap();

@@ -44,7 +44,7 @@ impl Signals {
                 && let Some(dbm) = route.links.first().and_then(|link| self.dbm[*link])
             {
                 let sample = (dbm + signal_noise(&mut self.rng)).round() as i16;
-                signal.handle_sample(clock, sample, threshold);
+                signal.handle_look(clock, Some((clock, sample)), threshold);
             }
         }
     }
