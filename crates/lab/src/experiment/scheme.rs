@@ -104,9 +104,9 @@ pub struct Scheme {
     /// policy's mode `saver` has the costly ones. Only in files with `simulated = true`.
     #[serde(default)]
     pub standby: Vec<Spanned<String>>,
-    /// Direct links with a threshold of their signal in dBm: while it is weaker, links in `standby`
-    /// carry data beside them, as `weak_below` of a policy has it. Only in files with `simulated =
-    /// true`.
+    /// Direct links with a threshold of their signal in dBm: while all of these are weaker, links
+    /// in `standby` carry data beside them, as `weak_below` of a policy has it. Only in files with
+    /// `simulated = true`.
     #[serde(default)]
     pub weak_below: BTreeMap<Spanned<String>, i16>,
     /// Whether the client tells the proxy where each of the workload's `files` ends. Only in files

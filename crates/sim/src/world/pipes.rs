@@ -82,10 +82,10 @@ impl World {
         facts.collect()
     }
 
-    /// Makes subflows regular or backup, as the manager has it; where a signal is weak, those of
+    /// Makes subflows regular or backup, as the manager has it; while signals are weak, those of
     /// routes that are backups are regular, too.
     pub(super) fn apply_roles(&mut self) {
-        let help = self.signals.any_is_weak();
+        let help = self.signals.are_weak();
         let primary = &mut self.hosts[0];
         let (number, Some(session)) = (primary.number, &mut primary.session) else {
             return;

@@ -129,8 +129,8 @@ pub struct Route {
     /// A walk away from the helper, by which the primary sees the signal of a Bluetooth pipe while
     /// something moves there. What the link carries is that of its configuration and its faults.
     pub walk: Option<Walk>,
-    /// Strength in dBm of the signal of its first link, below which routes that are backups carry
-    /// data beside it.
+    /// Threshold of the signal of its first link, in dBm: while the signals of all routes that have
+    /// one are weaker, routes that are backups carry data beside them.
     pub weak_below_dbm: Option<i16>,
     /// Bursts of the primary, and of the proxy, for which the helper's radio is woken; without it,
     /// all.

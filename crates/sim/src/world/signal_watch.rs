@@ -1,4 +1,4 @@
-//! While the signal of a link is weak, routes that are backups carry data beside it: links of
+//! While the signals of links are weak, routes that are backups carry data beside them: links of
 //! higher cost by a policy in mode `saver` (ADR 0071). As in the daemon, signals are looked at
 //! while bytes move.
 
@@ -30,10 +30,10 @@ impl World {
         let session = self.hosts[0].session.as_ref();
         let quiet = session.map_or(Duration::MAX, |session| session.quiet_for(clock));
         self.signals.at = self.now + WeakSignal::next_look(quiet);
-        let before = self.signals.any_is_weak();
+        let before = self.signals.are_weak();
         self.signals.sample(clock, &self.scenario.routes);
         // A subflow that has joined meanwhile is a backup.
-        if before || self.signals.any_is_weak() {
+        if before || self.signals.are_weak() {
             self.apply_roles();
         }
     }

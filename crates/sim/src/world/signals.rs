@@ -15,8 +15,8 @@ pub(super) struct Signals {
     pub(super) at: Timestamp,
     /// By link: strength in dBm, where there is one.
     dbm: Vec<Option<f64>>,
-    /// By route.
-    of_routes: Vec<WeakSignal>,
+    /// By route, where it has a threshold.
+    of_routes: Vec<Option<WeakSignal>>,
     /// Noise of samples.
     rng: ChaCha8Rng,
 }
@@ -24,10 +24,11 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let routes = scenario.routes.iter();
+        let of_route = |route: &Route| route.weak_below_dbm.map(|_| WeakSignal::default());
         Self {
             at: Timestamp::ZERO,
             dbm: vec![None; scenario.links.len()],
-            of_routes: routes.map(|_| WeakSignal::default()).collect(),
+            of_routes: routes.map(of_route).collect(),
             rng: ChaCha8Rng::seed_from_u64(scenario.seed),
         }
     }
@@ -40,7 +41,7 @@ impl Signals {
     /// Takes a sample of each signal that has a threshold; `clock` is the primary's.
     pub(super) fn sample(&mut self, clock: Timestamp, routes: &[Route]) {
         for (route, signal) in routes.iter().zip(&mut self.of_routes) {
-            if let Some(threshold) = route.weak_below_dbm
+            if let (Some(threshold), Some(signal)) = (route.weak_below_dbm, signal)
                 && let Some(dbm) = route.links.first().and_then(|link| self.dbm[*link])
             {
                 let sample = (dbm + signal_noise(&mut self.rng)).round() as i16;
@@ -49,8 +50,9 @@ impl Signals {
         }
     }
 
-    /// Whether one is weak.
-    pub(super) fn any_is_weak(&self) -> bool {
-        self.of_routes.iter().any(WeakSignal::is_weak)
+    /// Whether all that have a threshold are weak: a good one of the same cost suffices.
+    pub(super) fn are_weak(&self) -> bool {
+        let mut of_routes = self.of_routes.iter().flatten().peekable();
+        of_routes.peek().is_some() && of_routes.all(WeakSignal::is_weak)
     }
 }
