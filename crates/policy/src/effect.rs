@@ -1,5 +1,6 @@
 //! Checks of a policy as a whole.
 
+use crate::mode::Mode;
 use crate::policy::Policy;
 use crate::rule::Action;
 use mpbond_toml_text::{FileError, Place};
@@ -23,6 +24,18 @@ impl Policy {
             Some(place) => Err(self.wrong(place, "policy.mode", WITHOUT_LINKS)),
             None => Ok(()),
         }
+    }
+
+    /// What has no effect in this mode, a clause for each. It is no error, since a program may
+    /// change the mode.
+    pub fn without_effect(&self) -> impl Iterator<Item = String> {
+        let mode = self.mode;
+        let links = self.links.iter().filter(move |_| mode != Mode::Saver);
+        let thresholds = links.filter(|(_, link)| link.weak_below_dbm.is_some());
+        thresholds.map(move |(name, _)| {
+            let mode = mode.name();
+            format!("weak_below of link \"{name}\" has no effect in mode {mode}, but only in saver")
+        })
     }
 
     /// Checks that the policy connects no flow without the proxy.

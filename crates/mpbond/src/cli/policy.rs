@@ -140,6 +140,9 @@ impl CheckArgs {
         };
         let file = self.file.display();
         print(&format!("{file}: fine, {rules}{remark}\n"))?;
+        for clause in policy.policy().without_effect() {
+            print(&format!("{file}: {clause}\n"))?;
+        }
         if self.dry_run {
             let sockets = api::sockets(self.config.clone()).map_err(Failure::input)?;
             let request = "POST /v1/policy:compare";

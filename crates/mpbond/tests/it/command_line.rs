@@ -160,6 +160,17 @@ fn a_policy_is_checked_alone_and_with_its_primary() {
         alone.contains("(names of links and the kill switch not"),
         "{alone}"
     );
+    let weak = "[[link]]\nname = \"wifi\"\nweak_below = \"-60 dBm\"\n";
+    for (mode, is_without) in [("balanced", true), ("fastest", true), ("saver", false)] {
+        std::fs::write(&file, format!("[policy]\nmode = \"{mode}\"\n{weak}")).unwrap();
+        let without = format!(
+            "{}: weak_below of link \"wifi\" has no effect in mode {mode}, but only in saver\n",
+            text(&file)
+        );
+        let said = ok(&check);
+        assert_eq!(said.ends_with(&without), is_without, "{said}");
+        assert_eq!(said.lines().count(), 1 + usize::from(is_without), "{said}");
+    }
     for (policy, expected) in [
         ("[polic]\n", "1: polic: unknown key; allowed here are "),
         (
