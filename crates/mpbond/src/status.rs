@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 /// Status of a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
     /// "primary", "helper" or "proxy".
+    #[cfg_attr(test, schemars(extend("enum" = ["primary", "helper", "proxy"])))]
     pub role: String,
     /// This device's id.
     pub device: String,
@@ -75,12 +77,15 @@ pub struct Status {
     pub default_flows_total: Option<u64>,
     /// Primary: handling of new connections while no path to the proxy works, "direct" or "fail".
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(extend("enum" = ["direct", "fail"])))]
     pub on_proxy_loss: Option<String>,
     /// Primary: when the kill switch is removed, "until-stop" or "permanent"; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(extend("enum" = ["until-stop", "permanent"])))]
     pub kill_switch: Option<String>,
     /// Primary: address family for which the proxy has no route, "IPv4" or "IPv6".
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(extend("enum" = ["IPv4", "IPv6"])))]
     pub proxy_lacks: Option<String>,
     /// Helper: bytes relayed this month, and the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,6 +132,7 @@ impl Status {
 
 /// A new connection that waits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WaitingStatus {
     /// The application's own end of it.
     pub client: String,
@@ -136,6 +142,7 @@ pub struct WaitingStatus {
     pub rule: Option<String>,
     /// "session": a session with the proxy that has a path; "path": one that the policy lets it
     /// use; "radio": one that is awake; "room": until the proxy takes another stream.
+    #[cfg_attr(test, schemars(extend("enum" = ["session", "path", "radio", "room"])))]
     pub waits_for: String,
     /// Time since it came.
     pub waited_s: f64,
@@ -145,6 +152,7 @@ pub struct WaitingStatus {
 
 /// A rule of a primary's policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RuleStatus {
     /// Its name.
     pub name: String,
@@ -156,6 +164,7 @@ pub struct RuleStatus {
 
 /// Memory of all sessions, as the daemon counts it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemoryStatus {
     /// Current use.
     pub used_bytes: u64,
@@ -163,8 +172,9 @@ pub struct MemoryStatus {
     pub most_bytes: u64,
 }
 
-/// Privileges that a daemon dropped once it was set up ([`crate::sandbox`]).
+/// Privileges that a daemon dropped once it was set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SandboxStatus {
     /// Capabilities that it keeps, such as CAP_NET_RAW.
     pub capabilities: Vec<String>,
@@ -200,6 +210,7 @@ impl SandboxStatus {
 
 /// A session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SessionStatus {
     /// First half of its id; empty before the proxy has answered.
     pub id: String,
@@ -207,6 +218,10 @@ pub struct SessionStatus {
     pub peer: String,
     /// "up", "joining", "waiting" (no subflow left), "retiring" (takes no new streams) or "lost"
     /// (ended; what had arrived completely is still read).
+    #[cfg_attr(
+        test,
+        schemars(extend("enum" = ["up", "joining", "waiting", "retiring", "lost"]))
+    )]
     pub state: String,
     /// This end's scheduler.
     pub scheduler: String,
@@ -227,6 +242,7 @@ pub struct SessionStatus {
     pub redundant_bytes_out: u64,
     /// `redundant_bytes_out` by what made this end send bytes again.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, u64>"))]
     pub copies_out: Copies,
     /// Bytes recalled from slow, silent or lost subflows.
     pub reinjected_bytes_out: u64,
@@ -241,6 +257,7 @@ pub struct SessionStatus {
 
 /// Bytes of a session over the subflows of one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathShare {
     /// The path's or helper's name.
     pub name: String,
@@ -255,6 +272,7 @@ pub struct PathShare {
 
 /// Counters of a daemon with one peer, over all their sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PeerStatus {
     /// The peer's device id.
     pub peer: String,
@@ -270,6 +288,7 @@ pub struct PeerStatus {
 
 /// Counters of a path, over all sessions with a peer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathStatus {
     /// The peer's device id.
     pub peer: String,
@@ -288,6 +307,7 @@ pub struct PathStatus {
 
 /// Bytes that a helper has relayed for a primary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RelayedStatus {
     /// The primary's device id.
     pub primary: String,
@@ -312,15 +332,20 @@ impl SessionStatus {
 
 /// A subflow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SubflowStatus {
     /// Its number in the session.
     pub id: u32,
     /// The path's or helper's name.
     pub name: String,
     /// "direct" or "helper".
+    #[cfg_attr(test, schemars(extend("enum" = ["direct", "helper"])))]
     pub kind: String,
     /// "joining", "up", "backup", "express", "potentially-failed", or at a primary "down": its
     /// interface cannot carry anything.
+    #[cfg_attr(test, schemars(extend("enum" = [
+        "joining", "up", "backup", "express", "potentially-failed", "down",
+    ])))]
     pub state: String,
     /// Stream bytes that arrived on it.
     pub bytes_in: u64,
@@ -348,6 +373,7 @@ pub struct SubflowStatus {
 
 /// A stream, open or over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TransferStatus {
     /// First half of its session's id.
     pub session: String,
@@ -357,8 +383,10 @@ pub struct TransferStatus {
     pub destination: String,
     /// Its traffic class: "realtime", "interactive", "bulk" or "background".
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "mpbond_policy::Class"))]
     pub class: String,
     /// "open" or "closed".
+    #[cfg_attr(test, schemars(extend("enum" = ["open", "closed"])))]
     pub state: String,
     /// Unique bytes that arrived.
     pub bytes_in: u64,
@@ -381,6 +409,7 @@ pub struct TransferStatus {
 
 /// Share of a subflow in a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShareStatus {
     /// The subflow's name.
     pub name: String,
@@ -396,6 +425,7 @@ pub struct ShareStatus {
 
 /// A relay at a helper.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RelayStatus {
     /// The primary's device id.
     pub primary: String,
@@ -411,11 +441,13 @@ pub struct RelayStatus {
     pub level_up_bytes: u64,
     /// Kind of its pipe: "tcp", "unix" or "ethernet".
     #[serde(default)]
+    #[cfg_attr(test, schemars(extend("enum" = ["tcp", "unix", "ethernet"])))]
     pub pipe: String,
 }
 
 /// Pipes over Ethernet frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EthernetStatus {
     /// Whether a relay runs over them.
     pub used: bool,
@@ -437,13 +469,16 @@ impl EthernetStatus {
 
 /// A path or helper at a primary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkStatus {
     /// Name in the configuration.
     pub name: String,
     /// "path" or "helper".
+    #[cfg_attr(test, schemars(extend("enum" = ["path", "helper"])))]
     pub kind: String,
     /// "connecting", "up", "waiting", "down": its interface cannot carry anything, or "off": it was
     /// switched off through the API.
+    #[cfg_attr(test, schemars(extend("enum" = ["connecting", "up", "waiting", "down", "off"])))]
     pub state: String,
     /// Size of segments, where large packets do not seem to pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -473,7 +508,7 @@ pub struct LinkStatus {
     /// told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metered: Option<bool>,
-    /// Whether that is a guess.
+    /// Whether `metered` is a guess.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub metered_guessed: bool,
     /// Bytes left of its helper's monthly budget, where it has one.
@@ -486,11 +521,12 @@ pub struct LinkStatus {
 
 /// Rates of all relays of a helper together, where own traffic of the helper limits them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LimitStatus {
-    /// Towards primaries.
+    /// Rate towards primaries of all relays of a helper together, where own traffic limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_down_mbps: Option<f64>,
-    /// From primaries.
+    /// The same from primaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_up_mbps: Option<f64>,
 }
@@ -518,6 +554,7 @@ impl LimitStatus {
 
 /// Relays of a helper that has stated a capacity of its link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LentStatus {
     /// Interface of the link.
     pub interface: String,
@@ -528,8 +565,10 @@ pub struct LentStatus {
 
 /// Use of a pipe where the best one of several is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ChoiceStatus {
     /// "used"; "tried", beside the used one, which seems too slow; or "standby".
+    #[cfg_attr(test, schemars(extend("enum" = ["used", "tried", "standby"])))]
     pub state: String,
     /// Reason for which the used one is used.
     pub reason: String,
@@ -541,6 +580,7 @@ pub struct ChoiceStatus {
 
 /// Use of the cap of a link in the present period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CapStatus {
     /// Bytes used, both ways.
     pub used_bytes: u64,
@@ -556,6 +596,7 @@ pub struct CapStatus {
 
 /// Bytes of a link on a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DayBytes {
     /// The day, as 2026-11-27.
     pub day: String,
@@ -565,6 +606,7 @@ pub struct DayBytes {
 
 /// Energy of a link whose radio is named in the policy, estimated from its bytes and times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkEnergy {
     /// Name of the radio's model.
     pub radio: String,
@@ -581,6 +623,7 @@ pub struct LinkEnergy {
 
 /// Joules of a radio on a day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DayJoules {
     /// The day, as 2026-11-27.
     pub day: String,
@@ -590,6 +633,7 @@ pub struct DayJoules {
 
 /// Least bytes of transfers for which a helper is woken; null: for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WokenFor {
     /// Of downloads.
     pub download_bytes: Option<u64>,
@@ -599,6 +643,7 @@ pub struct WokenFor {
 
 /// A helper's monthly budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BudgetStatus {
     /// The calendar month (UTC), as 2026-11.
     pub month: String,

@@ -28,6 +28,11 @@ pub struct Decision<'p> {
 
 /// A rule of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Rule")
+)]
 pub struct RuleName<'p> {
     /// Its name.
     pub name: &'p str,
@@ -105,6 +110,11 @@ impl Carriage<'static> {
 
 /// Origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ClassOrigin")
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// The rule.

@@ -17,15 +17,29 @@ const MAX_SHOWN_BYTES: usize = 300;
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
+/// Handling of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Handling {
+    /// A session carries it.
+    Carry,
+    /// It is connected without the proxy.
+    Direct,
+    /// It is refused.
+    Refuse,
+}
+
 /// A decision with its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation<'p> {
-    /// The rule that applies; `None` where the default does.
+    /// The rule that applies; null where the default does.
     pub rule: Option<RuleName<'p>>,
     /// Whether the rule's facts are known or guessed.
     pub certainty: Certainty,
-    /// "carry", "direct" or "refuse".
-    pub action: &'static str,
+    /// Handling of the flow.
+    pub action: Handling,
     /// Class, where a session carries the flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
@@ -50,6 +64,11 @@ pub struct Explanation<'p> {
 
 /// A fact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Fact")
+)]
 pub struct FactLine {
     /// Its name, that of the condition on it.
     pub name: &'static str,
@@ -70,6 +89,11 @@ impl FactLine {
 
 /// A rule that does not apply, with the first condition for which it does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "PassedRule")
+)]
 pub struct RuleLine<'p> {
     /// The rule.
     #[serde(flatten)]
@@ -82,6 +106,11 @@ pub struct RuleLine<'p> {
 
 /// A link, and its use by the flow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ExplainedLink")
+)]
 pub struct LinkLine {
     /// Its name.
     pub name: String,
@@ -99,6 +128,7 @@ pub struct LinkLine {
 
 /// What a caller knows of a link beside the policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// Round-trip time over all hops.
     pub rtt_ms: Option<f64>,
@@ -183,9 +213,9 @@ impl Policy {
             rule: decision.rule,
             certainty: decision.certainty,
             action: match decision.verdict {
-                Verdict::Carry(_) => "carry",
-                Verdict::Direct => "direct",
-                Verdict::Refuse => "refuse",
+                Verdict::Carry(_) => Handling::Carry,
+                Verdict::Direct => Handling::Direct,
+                Verdict::Refuse => Handling::Refuse,
             },
             class: carried.map(|carriage| carriage.class),
             class_from: carried.map(|carriage| carriage.class_from),
@@ -255,9 +285,9 @@ impl fmt::Display for Explanation<'_> {
             None => f.write_str("no rule applies, the default does: ")?,
         }
         match self.action {
-            "carry" => f.write_str("carried by a session")?,
-            "direct" => f.write_str("connected without the proxy")?,
-            _ => f.write_str("refused")?,
+            Handling::Carry => f.write_str("carried by a session")?,
+            Handling::Direct => f.write_str("connected without the proxy")?,
+            Handling::Refuse => f.write_str("refused")?,
         }
         if self.certainty == Certainty::Guessed {
             f.write_str(" (a fact of the rule is guessed)")?;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// Certainty of a fact, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
     /// Stated by the kernel, the client or the user.

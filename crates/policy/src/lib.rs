@@ -50,7 +50,7 @@ pub use cap::{
 };
 pub use condition::DomainName;
 pub use decide::{Carriage, Decision, Origin, RuleName, Verdict};
-pub use explain::{Change, Explanation, FactLine, LinkLine, Measured, RuleLine, changes};
+pub use explain::{Change, Explanation, FactLine, Handling, LinkLine, Measured, RuleLine, changes};
 pub use fact::{Certainty, Fact};
 pub use flow::{Claim, Device, Flow, LinkState};
 pub use links::{Admission, LinkUse, Phase, Rank, Refusal, Unusable};

@@ -26,6 +26,7 @@ pub enum Phase {
 
 /// Use of a link by a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkUse {
     /// Cost of the link.
     pub cost: u16,
@@ -38,6 +39,7 @@ pub struct LinkUse {
 
 /// Reason for which a flow may not use a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Unusable {
     /// The link does not work.
@@ -81,18 +83,24 @@ impl Unusable {
 
 /// Whether a new flow is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Admission {
     /// At once.
     Now,
     /// As soon as a link works that it may use; after this time it is refused.
-    Wait(#[serde(serialize_with = "duration_text::serialize")] Duration),
+    Wait(
+        #[serde(serialize_with = "duration_text::serialize")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        Duration,
+    ),
     /// It is refused.
     Refused(Refusal),
 }
 
 /// Reason for which a flow is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
     /// Its rule, or the default, says so.
@@ -105,6 +113,7 @@ pub enum Refusal {
 
 /// Rank of a link among those that a flow may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rank {
     /// A link carries data only while none of a lower tier works.
     pub tier: usize,

@@ -8,6 +8,7 @@ const LOW_PERCENT: u8 = 20;
 
 /// Importance of the cost of links, and of the joules of their radios (ADR 0035, ADR 0070).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Cost as in `Balanced`; joules by the batteries.

@@ -9,6 +9,7 @@ use crate::cap::Cap;
 
 /// Traffic class of a flow; docs/traffic-classes.md has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// Calls, games. Has one path at a time.
@@ -23,6 +24,7 @@ pub enum Class {
 
 /// Use of several paths by a flow: the multipath policies of RFC 9622, section 8.1.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Multipath {
     /// One path at a time; another one when it fails.

@@ -26,12 +26,58 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// Content type of server-sent events.
 const SERVER_SENT: &str = "text/event-stream";
 
+/// Type of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "EventType"))]
+pub(crate) enum EventKind {
+    /// An own link carries data now.
+    #[serde(rename = "link.up")]
+    LinkUp,
+    /// An own link carries no data any longer.
+    #[serde(rename = "link.down")]
+    LinkDown,
+    /// A subflow over this link is silent; it may work again.
+    #[serde(rename = "link.suspect")]
+    LinkSuspect,
+    /// A pipe to a helper carries data now.
+    #[serde(rename = "helper.joined")]
+    HelperJoined,
+    /// A pipe to a helper carries no data any longer.
+    #[serde(rename = "helper.left")]
+    HelperLeft,
+    /// No path to the proxy works.
+    #[serde(rename = "outage.begin")]
+    OutageBegin,
+    /// A path to the proxy works again.
+    #[serde(rename = "outage.end")]
+    OutageEnd,
+    /// Another policy is in force.
+    #[serde(rename = "policy.changed")]
+    PolicyChanged,
+    /// So much of a link's cap, or of a rule's budget, is used as `warn` says.
+    #[serde(rename = "cap.warn")]
+    CapWarn,
+    /// All of a link's cap, or of a rule's budget, is used.
+    #[serde(rename = "cap.reached")]
+    CapReached,
+    /// Of several pipes to a helper, this one is used from now on.
+    #[serde(rename = "pipe.chosen")]
+    PipeChosen,
+    /// The battery of a link's device is low.
+    #[serde(rename = "battery.low")]
+    BatteryLow,
+    /// A device with the code of a pairing has called.
+    #[serde(rename = "pairing.request")]
+    PairingRequest,
+}
+
 /// An event.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Event {
-    /// What has happened, such as "link.up".
+    /// What has happened.
     #[serde(rename = "type")]
-    pub(crate) kind: &'static str,
+    pub(crate) kind: EventKind,
     /// The path or helper that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link: Option<String>,
@@ -40,20 +86,25 @@ pub(crate) struct Event {
     pub(crate) reason: Option<String>,
 }
 
-/// An event in the form in which it is sent.
+/// What a listener is sent.
 #[derive(Serialize)]
-struct Line<'a> {
-    id: u64,
-    /// Since the daemon started.
-    at_s: f64,
-    #[serde(flatten)]
-    event: &'a Event,
-}
-
-/// Events that are no longer there.
-#[derive(Serialize)]
-struct Lost {
-    lost: u64,
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Event"))]
+#[serde(untagged)]
+pub(crate) enum Line<'a> {
+    /// An event.
+    Event {
+        /// Rises by one from each event to the next.
+        id: u64,
+        /// Since the daemon started.
+        at_s: f64,
+        #[serde(flatten)]
+        event: &'a Event,
+    },
+    /// Events that are no longer there.
+    Lost {
+        /// Their number.
+        lost: u64,
+    },
 }
 
 /// Form in which a listener reads events.
@@ -81,17 +132,18 @@ impl Form {
         }
     }
 
-    /// Appends a value; JSON has no line ends in it.
-    fn write(self, text: &mut Vec<u8>, id: Option<u64>, value: &impl Serialize) {
+    /// Appends a line; JSON has no line ends in it.
+    fn write(self, text: &mut Vec<u8>, line: &Line<'_>) {
         let is_sent = matches!(self, Self::ServerSent { .. });
-        if let Some(id) = id {
+        // A gap has no id.
+        if let Line::Event { id, .. } = *line {
             self.write_id(text, id);
         }
         if is_sent {
             text.extend_from_slice(b"data: ");
         }
         // A vector takes everything, and the values have no keys but text.
-        let _ = serde_json::to_writer(&mut *text, value);
+        let _ = serde_json::to_writer(&mut *text, line);
         text.push(b'\n');
         if is_sent {
             text.push(b'\n');
@@ -141,13 +193,13 @@ impl Kept {
         let before = self.last - self.events.len() as u64;
         let mut text = Vec::new();
         if id < before {
-            let lost = Lost { lost: before - id };
-            form.write(&mut text, None, &lost);
+            let lost = before - id;
+            form.write(&mut text, &Line::Lost { lost });
         }
         let events = (before + 1..).zip(&self.events);
         for (id, (at, event)) in events.filter(|(n, _)| *n > id) {
             let at_s = at.as_secs_f64();
-            form.write(&mut text, Some(id), &Line { id, at_s, event });
+            form.write(&mut text, &Line::Event { id, at_s, event });
         }
         text
     }
@@ -268,6 +320,14 @@ mod tests {
 
     use super::*;
 
+    fn event() -> Event {
+        Event {
+            kind: EventKind::OutageBegin,
+            link: None,
+            reason: None,
+        }
+    }
+
     fn lines(kept: &Kept, after: u64) -> Vec<serde_json::Value> {
         let text = String::from_utf8(kept.after(after, Form::Lines)).unwrap();
         let lines = text.lines().map(serde_json::from_str);
@@ -280,7 +340,7 @@ mod tests {
         assert!(kept.after(0, Form::Lines).is_empty());
         for n in 0..KEPT + 10 {
             let event = Event {
-                kind: "link.up",
+                kind: EventKind::LinkUp,
                 link: Some(format!("<b>{n}</b>\n")),
                 reason: None,
             };
@@ -305,7 +365,7 @@ mod tests {
         let mut kept = Kept::default();
         for n in 0..=KEPT {
             let event = Event {
-                kind: "link.up",
+                kind: EventKind::LinkUp,
                 link: Some(format!("{n}\r\ndata: x\u{2028}\n\nid: 9")),
                 reason: None,
             };
@@ -352,8 +412,8 @@ mod tests {
     async fn a_listener_of_another_start_has_all_events_of_this_one() {
         let all = async {
             let events = Rc::new(Events::default());
-            events.push(Timestamp::ZERO, Event::default());
-            events.push(Timestamp::ZERO, Event::default());
+            events.push(Timestamp::ZERO, event());
+            events.push(Timestamp::ZERO, event());
             let asks = async |last: String| {
                 let mut head = HeaderMap::new();
                 head.insert("accept", HeaderValue::from_static(SERVER_SENT));
@@ -390,7 +450,7 @@ mod tests {
             for _ in 0..10_000 {
                 assert!(listen(None).is_err());
             }
-            events.push(Timestamp::ZERO, Event::default());
+            events.push(Timestamp::ZERO, event());
             for listener in &mut listeners {
                 let Answer::Endless(parts) = listener.body_mut() else {
                     panic!("it ends");

@@ -14,16 +14,20 @@ pub(crate) struct Failure {
     place: Option<Place>,
 }
 
-/// Its form in the answer.
+/// A refusal; nothing has changed.
 #[derive(Serialize)]
-struct Body<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Error"))]
+pub(crate) struct Body<'a> {
+    /// The reason.
     error: &'a str,
+    /// The place, if it is in the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<PlaceBody>,
 }
 
-/// A place in the body of the request.
+/// A place in the body of the request; lines and columns begin with 1.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Place"))]
 struct PlaceBody {
     line: usize,
     column: usize,

@@ -8,7 +8,11 @@ mod failure;
 mod request;
 mod socket;
 
-pub(crate) use events::{Event, Events, lines};
+#[cfg(test)]
+pub(crate) use events::Line;
+pub(crate) use events::{Event, EventKind, Events, lines};
+#[cfg(test)]
+pub(crate) use failure::Body as ErrorBody;
 pub(crate) use failure::{Failure, json};
 pub(crate) use request::{Query, accepts, decoded, number_of, percent_decoded, text_of, value_of};
 pub use socket::path_beside;

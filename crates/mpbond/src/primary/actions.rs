@@ -12,6 +12,7 @@ use tracing::{debug, info, warn};
 use super::dial;
 use super::rescue;
 use super::state::Primary;
+use crate::api::EventKind;
 
 impl Primary {
     /// Gives the manager an input, and carries out what follows from it.
@@ -176,7 +177,7 @@ impl Primary {
                 let pipe = self.link_name(*link);
                 let reason = self.reason_of(*why);
                 info!(pipe, reason, "another pipe to a helper is used");
-                self.happened_to("pipe.chosen", Some(&pipe), Some(reason));
+                self.happened_to(EventKind::PipeChosen, Some(&pipe), Some(reason));
             }
             Notice::PipeTried { link } => {
                 debug!(
@@ -185,11 +186,11 @@ impl Primary {
                 );
             }
             Notice::ProxyLost => {
-                self.happened("outage.begin");
+                self.happened(EventKind::OutageBegin);
                 warn!("no path to the proxy works: {}", self.without_proxy());
             }
             Notice::ProxyReached => {
-                self.happened("outage.end");
+                self.happened(EventKind::OutageEnd);
                 info!("the proxy is reached again: new connections go over it");
             }
             Notice::Slept(span) => info!(seconds = span.as_secs(), "this device has slept"),

@@ -16,6 +16,7 @@ use super::flows::Carried;
 use super::links::LinkConfig;
 use super::ruling::Ruling;
 use super::state::Primary;
+use crate::api::EventKind;
 use crate::driver::{Budget, Driver};
 use crate::status::{CapStatus, DayBytes, SessionStatus};
 use crate::usage::{Capped, Moved};
@@ -305,14 +306,14 @@ impl Primary {
     fn cap_event(&self, of: &Capped, (cap, used): (&Cap, u64), event: Option<CapEvent>) {
         let Some(event) = event else { return };
         let kind = match event {
-            CapEvent::Warning => "cap.warn",
-            CapEvent::Reached => "cap.reached",
+            CapEvent::Warning => EventKind::CapWarn,
+            CapEvent::Reached => EventKind::CapReached,
         };
         let bytes = cap.bytes;
         let link = match of {
             Capped::Link(link) => link,
             Capped::Rule(rule) => {
-                info!(rule, used, bytes, kind, "budget of a rule");
+                info!(rule, used, bytes, ?event, "budget of a rule");
                 return self.happened_to(kind, None, Some(format!("budget of the rule {rule:?}")));
             }
         };
@@ -369,7 +370,7 @@ impl Primary {
                 info!(link, ?percent, ?charge, "battery of a link's device");
                 // Without an open flow, it does not drain before it is low.
                 if before == Charge::Sufficient {
-                    self.happened_to("battery.low", Some(link), level_of(supply));
+                    self.happened_to(EventKind::BatteryLow, Some(link), level_of(supply));
                 }
             }
         }

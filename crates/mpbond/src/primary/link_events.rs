@@ -5,13 +5,13 @@ use mpbond_session::SubflowId;
 
 use super::links::LinkConfig;
 use super::state::Primary;
-use crate::api::Event;
+use crate::api::{Event, EventKind};
 
 /// Type of the event of a link that comes, and of one that goes.
-const fn kinds(link: &LinkConfig) -> (&'static str, &'static str) {
+const fn kinds(link: &LinkConfig) -> (EventKind, EventKind) {
     match link {
-        LinkConfig::Path(_) => ("link.up", "link.down"),
-        LinkConfig::Pipe(_) => ("helper.joined", "helper.left"),
+        LinkConfig::Path(_) => (EventKind::LinkUp, EventKind::LinkDown),
+        LinkConfig::Pipe(_) => (EventKind::HelperJoined, EventKind::HelperLeft),
     }
 }
 
@@ -52,7 +52,7 @@ impl Primary {
                 self.events.push(
                     self.clock.now(),
                     Event {
-                        kind: goes,
+                        kind: *goes,
                         link: Some(std::mem::take(name)),
                         reason,
                     },
@@ -64,23 +64,12 @@ impl Primary {
     }
 
     /// Keeps an event without details.
-    pub(super) fn happened(&self, kind: &'static str) {
-        self.events.push(
-            self.clock.now(),
-            Event {
-                kind,
-                ..Event::default()
-            },
-        );
+    pub(super) fn happened(&self, kind: EventKind) {
+        self.happened_to(kind, None, None);
     }
 
     /// Keeps an event of a link, or with a reason.
-    pub(super) fn happened_to(
-        &self,
-        kind: &'static str,
-        link: Option<&str>,
-        reason: Option<String>,
-    ) {
+    pub(super) fn happened_to(&self, kind: EventKind, link: Option<&str>, reason: Option<String>) {
         let link = link.map(str::to_owned);
         self.events
             .push(self.clock.now(), Event { kind, link, reason });
@@ -93,7 +82,7 @@ impl Primary {
         self.events.push(
             self.clock.now(),
             Event {
-                kind: "link.suspect",
+                kind: EventKind::LinkSuspect,
                 link: name,
                 reason: None,
             },

@@ -20,6 +20,7 @@ pub(super) const SIGNALS_DBM: std::ops::RangeInclusive<i16> = -150..=0;
 
 /// What is known of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct LinkFacts {
     /// Whether its data is charged by volume. The status of the link has it.
     #[serde(skip)]

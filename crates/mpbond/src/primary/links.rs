@@ -11,6 +11,7 @@ use mpbond_net::pipe::PipeAddress;
 use mpbond_price::PipeRadios;
 use mpbond_session::{HelperId, PathNumber, PathSet};
 
+use crate::api::EventKind;
 use crate::config::{HelperAddress, HelperRef, PathConfig, PrimaryConfig};
 use crate::link_problem::link_problem;
 
@@ -101,7 +102,7 @@ impl LinkConfig {
 /// The links that were up at the last look, with the types of the events of their ends and their
 /// names.
 #[derive(Default)]
-pub(super) struct LinksUp(pub(super) RefCell<BTreeMap<LinkId, (&'static str, String)>>);
+pub(super) struct LinksUp(pub(super) RefCell<BTreeMap<LinkId, (EventKind, String)>>);
 
 /// The links in use, by the manager's numbers.
 #[derive(Default)]

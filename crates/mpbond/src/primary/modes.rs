@@ -9,6 +9,7 @@ use super::links::LinkConfig;
 
 /// Use of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LinkMode"))]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Mode {
     /// Together with the others.

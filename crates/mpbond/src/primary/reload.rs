@@ -6,6 +6,7 @@ use mpbond_manager::{LinkId, NOT_CONFIGURED};
 
 use super::links::LinkConfig;
 use super::state::{Primary, in_force, without_proxy};
+use crate::api::EventKind;
 use crate::config::{OnProxyLoss, PrimaryConfig};
 
 impl Primary {
@@ -14,7 +15,7 @@ impl Primary {
         self.configure_links(config);
         if self.policy_source.borrow().as_ref() != config.policy.as_ref() {
             self.policy_source.replace(config.policy.clone());
-            self.happened("policy.changed");
+            self.happened(EventKind::PolicyChanged);
         }
         let rules = in_force(config, self.policy.borrow().as_deref());
         self.policy.replace(rules);

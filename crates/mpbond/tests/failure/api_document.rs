@@ -56,13 +56,16 @@ fn the_examples_of_the_document_work() {
     );
 }
 
-/// What is wrong with a value by a schema of the document (of JSON Schema, what it uses).
+/// What is wrong with a value by a schema of the document (of JSON Schema, what it uses). Fields
+/// that a schema does not name are wrong.
 fn mismatch(schema: &Value, all: &Value, value: &Value) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.strip_prefix("#/components/schemas/").unwrap();
+        assert!(all[name].is_object(), "no schema {name}");
         return mismatch(&all[name], all, value);
     }
-    if let Some(kinds) = schema["oneOf"].as_array() {
+    let kinds = schema["oneOf"].as_array().or(schema["anyOf"].as_array());
+    if let Some(kinds) = kinds {
         let wrong: Option<Vec<_>> = kinds.iter().map(|k| mismatch(k, all, value)).collect();
         return wrong.map(|wrong| wrong.join("; or "));
     }
@@ -71,20 +74,22 @@ fn mismatch(schema: &Value, all: &Value, value: &Value) -> Option<String> {
     {
         return Some(format!("{value} is none of {values:?}"));
     }
+    if schema["const"].is_string() && schema["const"] != *value {
+        return Some(format!("{value} is not {}", schema["const"]));
+    }
     let kind = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
-        Value::Number(n) if n.is_u64() => "integer",
+        Value::Number(n) if n.is_u64() || n.is_i64() => "integer",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    let is_number = kind == "integer" && schema["type"] == "number";
+    let is = |wanted: &Value| wanted == kind || (wanted == "number" && kind == "integer");
     let allowed = match &schema["type"] {
-        Value::Null => true,
-        Value::Array(kinds) => kinds.contains(&json!(kind)),
-        one => one == kind || is_number,
+        Value::Array(kinds) => kinds.iter().any(is),
+        one => is(one),
     };
     if !allowed {
         return Some(format!("{value} is no {}", schema["type"]));
@@ -102,8 +107,8 @@ fn mismatch(schema: &Value, all: &Value, value: &Value) -> Option<String> {
     }
     fields.iter().find_map(|(name, field)| {
         match (&schema["properties"][name], &schema["additionalProperties"]) {
-            (Value::Null, Value::Bool(false)) => Some(format!("unknown field {name}")),
-            (Value::Null, _) => None,
+            (Value::Null, others @ Value::Object(_)) => mismatch(others, all, field),
+            (Value::Null, _) => Some(format!("unknown field {name}")),
             (known, _) => mismatch(known, all, field),
         }
     })

@@ -31,43 +31,70 @@ pub(super) enum State {
     Failed(String),
 }
 
-/// Form of an answer.
+/// State of a pairing, in an answer.
+#[derive(Clone, Copy, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum PairingState {
+    /// None was begun, or it was cancelled.
+    #[default]
+    None,
+    /// It waits for a call.
+    Waiting,
+    /// A device with the code has called, and a person has to agree.
+    Asking,
+    /// The device is used as a helper.
+    Paired,
+    /// It has failed.
+    Failed,
+}
+
+/// A pairing, in an answer.
 #[derive(Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Pairing"))]
 pub(super) struct Body {
-    state: &'static str,
+    state: PairingState,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     offer: Option<Offer>,
+    /// The device that has called.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<Device>,
+    /// Section of a device that was no helper before, in TOML, for the file of the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
     section: Option<String>,
+    /// The reason for which it has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
 /// What the other device needs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Offer {
+    /// The code.
     code: String,
     /// The same with addresses and the id of this device: text of a QR code.
     text: String,
+    /// Addresses at which this device waits.
     addresses: Vec<SocketAddr>,
+    /// Time for which it waits.
     expires_in_s: u64,
 }
 
+/// A device that has called.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PairingDevice"))]
 struct Device {
+    /// Its id.
     id: String,
+    /// Its name, as it has told it.
     name: String,
 }
 
 impl Body {
     /// No pairing.
     pub(super) fn none() -> Self {
-        Self {
-            state: "none",
-            ..Self::default()
-        }
+        Self::default()
     }
 }
 
@@ -87,7 +114,7 @@ impl Attempt {
         };
         match &*self.state.borrow() {
             State::Waiting => Body {
-                state: "waiting",
+                state: PairingState::Waiting,
                 offer: Some(Offer {
                     code: self.invitation.code.to_string(),
                     text: self.invitation.to_string(),
@@ -97,18 +124,18 @@ impl Attempt {
                 ..Body::default()
             },
             State::Asking(peer) => Body {
-                state: "asking",
+                state: PairingState::Asking,
                 device: device(peer),
                 ..Body::default()
             },
             State::Paired(peer, section) => Body {
-                state: "paired",
+                state: PairingState::Paired,
                 device: device(peer),
                 section: section.clone(),
                 ..Body::default()
             },
             State::Failed(error) => Body {
-                state: "failed",
+                state: PairingState::Failed,
                 error: Some(error.clone()),
                 ..Body::default()
             },

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hyper::{Response, StatusCode};
 use mpbond_intercept::Destination;
-use mpbond_policy::{Class, Device, Flow as Facts, Policy, changes};
+use mpbond_policy::{Class, Device, Flow as Facts, Handling, Policy, changes};
 use serde::Serialize;
 
 use super::super::claims::by_dscp;
@@ -21,8 +21,10 @@ use crate::policy::{Client, flow};
 /// policies, and nothing else runs meanwhile.
 const MAX_LOOKED_AT: usize = 512;
 
+/// The connections for which the decisions differ.
 #[derive(Serialize)]
-struct Compared {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Compared {
     streams: Vec<Difference>,
     /// Number of connections that were looked at.
     looked_at: usize,
@@ -30,6 +32,7 @@ struct Compared {
 
 /// A connection for which the decisions differ.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Difference {
     id: u64,
     client: SocketAddr,
@@ -40,8 +43,10 @@ struct Difference {
 
 /// What a policy decides about a new connection with these facts.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Outcome {
-    action: &'static str,
+    action: Handling,
+    /// The rule; null for the default.
     rule: Option<String>,
     class: Option<Class>,
     /// Links that it may use and that work.

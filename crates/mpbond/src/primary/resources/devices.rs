@@ -10,18 +10,35 @@ use crate::api::{Failure, json};
 use crate::config::{PrimaryConfig, ProxyAddress};
 use crate::http::Answer;
 
+/// The proxy, and the helpers.
 #[derive(Serialize)]
-struct Devices {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Devices {
     devices: Vec<Device>,
 }
 
+/// Role of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "DeviceRole"))]
+#[serde(rename_all = "kebab-case")]
+enum Role {
+    /// The proxy.
+    Proxy,
+    /// A device that lends its link.
+    Helper,
+}
+
+/// The proxy, or a helper.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Device {
+    /// Its id.
     id: String,
-    role: &'static str,
-    /// None for a proxy.
+    role: Role,
+    /// Name of a helper.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    /// Addresses at which it is reached.
     addresses: Vec<String>,
     /// Names of the links through a helper.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -32,7 +49,7 @@ struct Device {
 fn devices(config: &PrimaryConfig) -> Vec<Device> {
     let mut found = vec![Device {
         id: config.proxy.id.to_string(),
-        role: "proxy",
+        role: Role::Proxy,
         name: None,
         addresses: config
             .proxy
@@ -44,7 +61,9 @@ fn devices(config: &PrimaryConfig) -> Vec<Device> {
     }];
     for helper in &config.helpers {
         let id = helper.id.to_string();
-        let known = found.iter().position(|d| d.role == "helper" && d.id == id);
+        let known = found
+            .iter()
+            .position(|d| d.role == Role::Helper && d.id == id);
         let address = helper.address.to_string();
         match known.and_then(|at| found.get_mut(at)) {
             Some(known) => {
@@ -53,7 +72,7 @@ fn devices(config: &PrimaryConfig) -> Vec<Device> {
             }
             None => found.push(Device {
                 id,
-                role: "helper",
+                role: Role::Helper,
                 name: Some(helper.name.clone()),
                 addresses: vec![address],
                 links: vec![helper.name.clone()],

@@ -23,25 +23,29 @@ use crate::rights::{Caller, Rights};
 /// Origin of the facts.
 const REQUEST: &str = "the request";
 
-/// Facts of a connection.
+/// Facts of a connection; those that are left out are unknown.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Question {
+pub(super) struct Question {
     domain: Option<String>,
     ip: Option<IpAddr>,
     port: u16,
     app: Option<String>,
     uid: Option<u32>,
     cgroup: Option<String>,
+    #[cfg_attr(test, schemars(range(max = 63)))]
     dscp: Option<u8>,
     source: Option<IpAddr>,
 }
 
 /// Why an open connection is treated as it is.
 #[derive(Serialize)]
-struct StreamExplanation<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct StreamExplanation<'a> {
     id: u64,
     destination: &'a str,
+    #[cfg_attr(test, schemars(with = "mpbond_policy::Class"))]
     class: &'a str,
     multipath: Multipath,
     /// The rule by which it was opened, and its line then; null for the default.
@@ -56,7 +60,9 @@ struct StreamExplanation<'a> {
 
 /// Use of a link by an open connection.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StreamLink<'a> {
+    /// Its name.
     name: &'a str,
     /// The reason for which it may not use the link now.
     unusable: Option<Unusable>,

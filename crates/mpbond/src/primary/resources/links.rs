@@ -11,15 +11,20 @@ use crate::api::{Failure, json, value_of};
 use crate::http::Answer;
 use crate::status::LinkStatus;
 
+/// Paths and helpers.
 #[derive(Serialize)]
-struct Links {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Links {
     links: Vec<LinkBody>,
 }
 
+/// A path or helper.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Link"))]
 struct LinkBody {
     #[serde(flatten)]
     status: LinkStatus,
+    /// Use of the link.
     mode: Mode,
     #[serde(flatten)]
     facts: LinkFacts,
@@ -27,15 +32,28 @@ struct LinkBody {
 
 /// Changes of a link; at least one.
 #[derive(Deserialize)]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(
+        rename = "LinkChange",
+        extend("minProperties" = 1, "dependentRequired" = { "metered_guessed": ["metered"] })
+    )
+)]
 #[serde(deny_unknown_fields)]
-struct Change {
+pub(super) struct Change {
     mode: Option<Mode>,
+    /// Whether it is metered; null: it is not known.
     #[serde(default, deserialize_with = "value_or_null")]
     metered: Option<Option<bool>>,
+    /// Whether `metered`, true or false beside it, is a guess.
     metered_guessed: Option<bool>,
+    /// Whether it roams; null: it is not known.
     #[serde(default, deserialize_with = "value_or_null")]
     roaming: Option<Option<bool>>,
+    /// Strength of the signal of its radio in dBm; null: it is not known.
     #[serde(default, deserialize_with = "value_or_null")]
+    #[cfg_attr(test, schemars(range(min = *SIGNALS_DBM.start(), max = *SIGNALS_DBM.end())))]
     signal_dbm: Option<Option<i16>>,
 }
 

@@ -3,6 +3,8 @@
 mod attempt;
 mod compare;
 mod devices;
+#[cfg(test)]
+mod document;
 mod explain;
 mod links;
 mod mode;

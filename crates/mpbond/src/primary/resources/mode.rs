@@ -12,14 +12,22 @@ use crate::api::{Failure, json, value_of};
 use crate::config::{ConfigError, PolicySource, PrimaryConfig, policy_with_mode};
 use crate::http::Answer;
 
+/// Another mode.
 #[derive(Deserialize)]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(rename = "PolicyModeChange")
+)]
 #[serde(deny_unknown_fields)]
-struct Change {
+pub(super) struct Change {
     mode: Mode,
 }
 
+/// Mode of the policy in force.
 #[derive(Serialize)]
-struct Body {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PolicyMode"))]
+pub(super) struct Body {
     mode: Mode,
     /// A link of the policy has a cost or a radio.
     has_effect: bool,

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::super::state::Primary;
 use super::Resources;
 use super::attempt::{Attempt, Body, State};
-use crate::api::{Failure, json, value_of};
+use crate::api::{EventKind, Failure, json, value_of};
 use crate::http::Answer as HttpAnswer;
 use crate::pairing::{Answer, Book, DEFAULT_PORT, Listener, Own, RunningBook};
 
@@ -23,21 +23,26 @@ const MAX_WAIT_S: u64 = 600;
 
 /// What a request begins.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PairingBegin"))]
 #[serde(deny_unknown_fields)]
-struct Begin {
-    /// Address to listen at; else all, for callers from own networks.
+pub(super) struct Begin {
+    /// Address to listen at; else port 4435 of all, for callers from own networks.
     listen: Option<SocketAddr>,
+    /// Time for a call; 120 without it.
+    #[cfg_attr(test, schemars(range(min = 1, max = MAX_WAIT_S)))]
     wait_s: Option<u64>,
-    /// Name of this device that the other one shows.
+    /// Name of this device that the other one shows; else its host name.
     name: Option<String>,
 }
 
 /// A person's answer about the device that has called.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Consent {
+pub(super) struct Consent {
     /// Its id: of that which the person has seen.
     device: String,
+    /// Whether it is trusted.
     trust: bool,
 }
 
@@ -147,7 +152,7 @@ async fn pair(
     let ask = move |peer: &Peer| -> Answer {
         asked.state.replace(State::Asking(peer.clone()));
         let name = Some(peer.introduction.name.clone());
-        primary.happened_to("pairing.request", None, name);
+        primary.happened_to(EventKind::PairingRequest, None, name);
         let mut answers = asked.answer.subscribe();
         Box::pin(async move {
             let answer = answers.wait_for(Option::is_some).await;

@@ -17,11 +17,14 @@ pub(super) const NAME: &str = "policy";
 
 /// Errors of a policy; the first one only, since what follows may be a consequence of it.
 #[derive(Serialize)]
-struct Checked {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Checked {
     errors: Vec<Wrong>,
 }
 
+/// An error, with its place if it has one.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PolicyError"))]
 struct Wrong {
     error: String,
     line: Option<usize>,

@@ -21,7 +21,8 @@ const MOST_MS: u64 = 60_000;
 
 /// Counters of all links at an instant.
 #[derive(Serialize)]
-struct Sample {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Sample {
     /// Since the daemon started.
     at_s: f64,
     links: Vec<LinkSample>,
@@ -29,14 +30,16 @@ struct Sample {
 
 /// Those of a link.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LinkSample {
     name: String,
     state: String,
     /// Stream bytes since the daemon started.
     bytes_in: u64,
     bytes_out: u64,
-    /// Round-trip time and pipe-aware delay, once measured.
+    /// Round-trip time over all hops, once measured.
     rtt_ms: Option<f64>,
+    /// Pipe-aware delay, once measured.
     pad_ms: Option<f64>,
     /// B_p: bytes that wait at the helper.
     waiting_bytes: u64,

@@ -25,24 +25,34 @@ const MAX_PAGE: usize = 256;
 /// Offsets at which a chunk can end: those of the protocol but the first.
 const CHUNK_ENDS: std::ops::RangeInclusive<u64> = 1..=(1 << 62) - 1;
 
+/// Applications' connections.
 #[derive(Serialize)]
-struct Page {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Streams"))]
+pub(super) struct Page {
     streams: Vec<StreamBody>,
     /// Value of `after` for those that follow; absent where none do.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
 }
 
+/// A connection of an application.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Stream"))]
 struct StreamBody {
+    /// Rises in the order in which connections come.
     id: u64,
+    /// First half of the id of its session.
     session: String,
+    /// Its number in the session.
     stream: u64,
     /// The application's own end of its connection.
     client: SocketAddr,
     destination: String,
+    #[cfg_attr(test, schemars(with = "Class"))]
     class: String,
+    /// The rule that has selected it; null for the default.
     rule: Option<String>,
+    /// Since the daemon started.
     opened_s: f64,
     bytes_in: u64,
     bytes_out: u64,
@@ -53,6 +63,7 @@ struct StreamBody {
 
 /// Bytes of a stream over one link.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "StreamShare"))]
 struct Share {
     name: String,
     bytes_in: u64,
@@ -81,17 +92,29 @@ pub(super) fn transfer_of(open: &mut Open, flow: &Flow) -> Option<TransferStatus
 
 /// What an application tells of its connection.
 #[derive(Deserialize)]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(rename = "StreamChange", extend("minProperties" = 1))
+)]
 #[serde(deny_unknown_fields)]
-struct Change {
+pub(super) struct Change {
+    /// Its class from now on.
     class: Option<Class>,
+    /// Ends of chunks.
     chunk_end: Option<ChunkEnd>,
 }
 
 /// Bytes of a connection before the end of a chunk (MPBond section 4.4).
 #[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("minProperties" = 1)))]
 #[serde(deny_unknown_fields)]
 struct ChunkEnd {
+    /// Of bytes to the application.
+    #[cfg_attr(test, schemars(range(min = *CHUNK_ENDS.start(), max = *CHUNK_ENDS.end())))]
     download: Option<u64>,
+    /// Of bytes from it.
+    #[cfg_attr(test, schemars(range(min = *CHUNK_ENDS.start(), max = *CHUNK_ENDS.end())))]
     upload: Option<u64>,
 }
 
