@@ -400,11 +400,32 @@ pub struct TransferStatus {
     pub closed_s: Option<f64>,
     /// Bytes that came or went twice.
     pub redundant_bytes: u64,
+    /// Primary: the rule that has selected it; absent for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Primary: the application that has opened it; absent where it has not been looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<ApplicationStatus>,
     /// Reason for which it ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Share of each subflow.
     pub subflows: Vec<ShareStatus>,
+}
+
+/// Application that has opened a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ApplicationStatus {
+    /// Its name, that of the condition `app` of policies; absent where it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Certainty of the name: "known", "guessed" or "unknown".
+    #[cfg_attr(test, schemars(with = "mpbond_policy::Certainty"))]
+    pub certainty: String,
+    /// User id of its socket; absent where it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
 }
 
 /// Share of a subflow in a stream.

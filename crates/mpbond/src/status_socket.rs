@@ -132,11 +132,12 @@ impl StatusSocket {
         self.keeps_file = true;
     }
 
-    /// Answers every request for the status with the current result of `status`, and every other
-    /// one with that of `reload`; waits for ever without a listener.
+    /// Answers every request for the status with the current result of `status`, which is told
+    /// whether the client may read everything, and every other one with that of `reload`; waits for
+    /// ever without a listener.
     pub async fn serve<F: Future<Output = Status>>(
         &self,
-        status: impl Fn() -> F,
+        status: impl Fn(bool) -> F,
         reload: impl Fn() -> Answer,
     ) {
         self.serve_trusting(|asker| Rights::of(asker) >= Rights::Read, status, reload)
@@ -146,7 +147,7 @@ impl StatusSocket {
     async fn serve_trusting<F: Future<Output = Status>>(
         &self,
         is_trusted: impl Fn(&UnixStream) -> bool,
-        status: impl Fn() -> F,
+        status: impl Fn(bool) -> F,
         reload: impl Fn() -> Answer,
     ) {
         let Some(listener) = &self.listener else {
@@ -193,7 +194,7 @@ impl StatusSocket {
             let text = match recent {
                 Some((_, text)) if !is_trusted => text.clone(),
                 _ => {
-                    let mut status = status().await;
+                    let mut status = status(is_trusted).await;
                     if !is_trusted {
                         status.withhold_transfers();
                     }
@@ -312,7 +313,7 @@ mod tests {
         let nowhere = StatusSocket::open(&folder.path().join("file/primary.sock")).unwrap();
         assert!(nowhere.listener().is_none());
         let served = nowhere.serve(
-            || async { Status::default() },
+            |_| async { Status::default() },
             || Answer::Refused(String::new()),
         );
         let soon = tokio::time::timeout(Duration::from_millis(50), served);
@@ -326,7 +327,13 @@ mod tests {
         let socket = StatusSocket::bind(&path).unwrap();
         let _silent = std::os::unix::net::UnixStream::connect(&path).unwrap();
         let told = Answer::Wrong("line 1".to_owned());
-        let served = socket.serve(|| async { Status::default() }, || told.clone());
+        let served = socket.serve(
+            |is_trusted| async move {
+                assert!(is_trusted);
+                Status::default()
+            },
+            || told.clone(),
+        );
         let asked = tokio::task::spawn_blocking(move || {
             let long = "x".repeat(MAX_REQUEST_BYTES + 1);
             (ask(&path), reload(&path), request::<Status>(&path, &long))
@@ -346,7 +353,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("primary.sock");
         let socket = StatusSocket::bind(&path).unwrap();
-        let status = || async {
+        let status = |is_trusted: bool| async move {
+            assert!(!is_trusted);
             Status {
                 notes: vec!["x".repeat(2 << 20)],
                 ..Status::default()
@@ -402,7 +410,7 @@ mod tests {
         let path = folder.path().join("newer.sock");
         let socket = StatusSocket::bind(&path).unwrap();
         let served = socket.serve(
-            || async { Status::default() },
+            |_| async { Status::default() },
             || Answer::Refused(String::new()),
         );
         let silent = tokio::task::spawn_blocking(move || {

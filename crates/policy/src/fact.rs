@@ -15,6 +15,17 @@ pub enum Certainty {
     Unknown,
 }
 
+impl Certainty {
+    /// Its name in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Known => "known",
+            Self::Guessed => "guessed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A fact that a rule may depend on: its value, its certainty, and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact<T> {
@@ -97,6 +108,18 @@ impl Answer {
             Some((value, certainty)) if test(value) => Self::Holds(certainty),
             Some((_, certainty)) => Self::Fails(certainty),
             None => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certainty_has_one_name() {
+        for certainty in [Certainty::Known, Certainty::Guessed, Certainty::Unknown] {
+            assert_eq!(serde_json::to_value(certainty).unwrap(), certainty.name());
         }
     }
 }

@@ -8,9 +8,6 @@ use mpbond_session::{StreamStats, SubflowId};
 use super::totals::Totals;
 use crate::status::{ShareStatus, TransferStatus};
 
-/// Ended streams kept.
-const KEPT: usize = 64;
-
 /// The last streams of a daemon that have ended, over all its sessions.
 #[derive(Clone, Default)]
 pub struct TransferLog {
@@ -20,6 +17,9 @@ pub struct TransferLog {
 }
 
 impl TransferLog {
+    /// Number of streams that are kept.
+    pub(crate) const KEPT: usize = 64;
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<TransferStatus>> {
         self.entries
             .lock()
@@ -33,7 +33,7 @@ impl TransferLog {
         name: impl Fn(SubflowId) -> String,
     ) {
         let mut entries = self.lock();
-        if entries.len() == KEPT {
+        if entries.len() == Self::KEPT {
             entries.pop_front();
         }
         entries.push_back(transfer(session, stats, name));
@@ -98,6 +98,8 @@ pub fn transfer(
         first_byte_s: s.first_in.map(|t| t.as_secs_f64()),
         closed_s: s.closed.map(|t| t.as_secs_f64()),
         redundant_bytes: s.redundant_bytes_in + s.copies_out.total(),
+        rule: None,
+        application: None,
         reason: s.reset.map(|code| code.to_string()),
         subflows,
     }

@@ -209,7 +209,7 @@ async fn serve(
         accepting.spawn_local(metrics::serve(metrics, status.clone()));
     }
     let successor = tokio::select! {
-        () = own.status.serve(status, || reloader.reload()) => None,
+        () = own.status.serve(|_| status(), || reloader.reload()) => None,
         successor = own.handover.wait() => Some(successor),
         reason = stop.wait() => {
             info!(reason, "stopping");

@@ -87,7 +87,8 @@ impl Cgroups {
         Self::at(mount_point(&mounts))
     }
 
-    fn at(root: Option<PathBuf>) -> Self {
+    /// Those below this folder.
+    pub(crate) fn at(root: Option<PathBuf>) -> Self {
         Self {
             root,
             paths: RefCell::default(),
@@ -101,17 +102,25 @@ impl Cgroups {
         self.root.as_deref()
     }
 
+    /// What [`path_of`](Self::path_of) would answer to one who has asked at this time, if that is
+    /// known without reading the folders. A reading that began later knows all groups.
+    pub fn known(&self, id: u64, asked: Instant) -> Option<Option<Rc<str>>> {
+        match self.root {
+            Some(_) => self.paths.borrow().get(id, asked),
+            None => Some(None),
+        }
+    }
+
     /// Path of a group below the root; `None` if it has gone.
     pub async fn path_of(&self, id: u64) -> Option<Rc<str>> {
         let root = self.root.clone()?;
         let asked = Instant::now();
-        let known = |paths: &RefCell<Paths>| paths.borrow().get(id, asked);
-        if let Some(answer) = known(&self.paths) {
+        if let Some(answer) = self.known(id, asked) {
             return answer;
         }
         let _reading = self.reading.lock().await;
         // Another task may have read them meanwhile.
-        if let Some(answer) = known(&self.paths) {
+        if let Some(answer) = self.known(id, asked) {
             return answer;
         }
         let last = self.paths.borrow().read_at;
@@ -228,19 +237,38 @@ mod tests {
             Some("/user.slice/a.scope")
         );
         let root = fs::metadata(folder.path()).unwrap().ino();
+        assert_eq!(groups.known(root, Instant::now()), Some(Some("/".into())));
         assert_eq!(groups.path_of(root).await.as_deref(), Some("/"));
         let began = Instant::now();
         let second = make("b.service");
         assert_eq!(groups.path_of(second).await.as_deref(), Some("/b.service"));
         assert!(began.elapsed() >= READ_EVERY, "no sooner than that");
+        assert_eq!(
+            groups.known(first + second, Instant::now()),
+            None,
+            "it has not been looked for"
+        );
         // A path is used for a minute.
         fs::remove_dir(folder.path().join("b.service")).unwrap();
         assert_eq!(groups.path_of(second).await.as_deref(), Some("/b.service"));
         tokio::time::advance(VALID_FOR).await;
+        assert_eq!(
+            groups.known(root, Instant::now()),
+            None,
+            "it may be another one now"
+        );
         assert_eq!(groups.path_of(second).await, None);
         let began = Instant::now();
         assert_eq!(groups.path_of(second).await, None);
         assert_eq!(began.elapsed(), Duration::ZERO, "it is known to have gone");
+        // One reading answers all who have asked before it, also about others that have gone.
+        let (asked, gone) = (Instant::now(), first + second);
+        tokio::time::advance(VALID_FOR).await;
+        assert_eq!(groups.known(gone, asked), None);
+        assert_eq!(groups.path_of(root).await.as_deref(), Some("/"));
+        assert_eq!(groups.known(gone, asked), Some(None));
+        assert_eq!(groups.known(gone, Instant::now()), None);
         assert_eq!(Cgroups::at(None).path_of(1).await, None);
+        assert_eq!(Cgroups::at(None).known(1, Instant::now()), Some(None));
     }
 }

@@ -2,17 +2,17 @@
 //! when it is asked for.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use mpbond_policy::{Multipath, Origin};
-use mpbond_session::{PathSet, StreamClass, StreamId, TreatmentError};
+use mpbond_session::{PathSet, SessionId, StreamClass, StreamId, TreatmentError};
 
 use super::clients::ClientPlace;
 use super::identity::Identity;
 use super::ruling::Ruling;
-use crate::driver::{Driver, Handle};
+use crate::driver::{Driver, Handle, TransferLog};
 
 /// An application's connection.
 #[derive(Clone)]
@@ -28,6 +28,8 @@ pub(super) struct Carried {
     ruling: Ruling,
     multipath: Multipath,
     session: Handle,
+    /// Known once the proxy has answered, as it has when a session takes streams.
+    session_id: Option<SessionId>,
     stream: StreamId,
 }
 
@@ -103,6 +105,17 @@ pub(super) struct Flows(Rc<RefCell<Table>>);
 struct Table {
     last: u64,
     flows: BTreeMap<u64, Flow>,
+    /// The last ones whose clients have left, the latest last: as many as the status has streams
+    /// that have ended.
+    ended: VecDeque<Ended>,
+}
+
+/// A connection whose client has left.
+struct Ended {
+    session: SessionId,
+    stream: StreamId,
+    identity: Rc<Identity>,
+    rule: Option<String>,
 }
 
 /// What a client has as long as its connection is open.
@@ -143,6 +156,7 @@ impl Flows {
                 ruling: ruling.clone(),
                 multipath,
                 session: session.handle(),
+                session_id: session.inspect(|session, _, _| session.id()),
                 stream,
             });
         }
@@ -156,6 +170,40 @@ impl Flows {
             .values()
             .filter_map(|flow| flow.carried.clone())
             .collect()
+    }
+
+    /// Calls `visit` with each connection that is carried, the latest first.
+    pub(super) fn visit(&self, visit: impl FnMut(&Flow)) {
+        let table = self.0.borrow();
+        let flows = table.flows.values().rev();
+        flows.filter(|flow| flow.carried.is_some()).for_each(visit);
+    }
+
+    /// Calls `visit` with the identity of each connection that is carried, and of the last ones
+    /// whose clients have left.
+    pub(super) fn visit_all(&self, mut visit: impl FnMut(&Rc<Identity>)) {
+        self.visit(|flow| visit(&flow.identity));
+        let table = self.0.borrow();
+        table.ended.iter().for_each(|ended| visit(&ended.identity));
+    }
+
+    /// Calls `visit` with the session, the stream, the identity and the rule of the same
+    /// connections, of those whose sessions the proxy has answered.
+    pub(super) fn visit_streams(
+        &self,
+        mut visit: impl FnMut(SessionId, StreamId, &Identity, Option<&str>),
+    ) {
+        let table = self.0.borrow();
+        for ended in &table.ended {
+            let rule = ended.rule.as_deref();
+            visit(ended.session, ended.stream, &ended.identity, rule);
+        }
+        for flow in table.flows.values() {
+            let carried = flow.carried.as_ref();
+            if let Some((carried, session)) = carried.and_then(|c| Some((c, c.session_id?))) {
+                visit(session, carried.stream, &flow.identity, flow.rule());
+            }
+        }
     }
 
     /// Whether a stream has one path at a time.
@@ -203,6 +251,22 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.flows.0.borrow_mut().flows.remove(&self.number);
+        let mut table = self.flows.0.borrow_mut();
+        let flow = table.flows.remove(&self.number);
+        let Some((identity, carried)) = flow.and_then(|f| Some((f.identity, f.carried?))) else {
+            return;
+        };
+        let Some(session) = carried.session_id else {
+            return;
+        };
+        if table.ended.len() == TransferLog::KEPT {
+            table.ended.pop_front();
+        }
+        table.ended.push_back(Ended {
+            session,
+            stream: carried.stream,
+            identity,
+            rule: carried.ruling.rule_name().map(str::to_owned),
+        });
     }
 }

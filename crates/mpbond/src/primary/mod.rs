@@ -36,6 +36,7 @@ mod paths;
 mod pipe_watch;
 mod price_watch;
 mod prices;
+mod programs;
 mod proxy_addresses;
 mod reach;
 mod reached;
@@ -176,6 +177,18 @@ async fn serve(
         })
     };
     let status = {
+        let (primary, snapshot) = (Rc::clone(&primary), Rc::clone(&snapshot));
+        move |is_trusted: bool| {
+            let (primary, snapshot) = (Rc::clone(&primary), Rc::clone(&snapshot));
+            async move {
+                match is_trusted {
+                    true => primary.described(&*snapshot).await,
+                    false => snapshot(),
+                }
+            }
+        }
+    };
+    let counters = {
         let snapshot = Rc::clone(&snapshot);
         move || {
             let status = snapshot();
@@ -237,7 +250,7 @@ async fn serve(
         interception.serve(&primary);
     }
     let metrics = own.metrics.map(|listener| {
-        crate::task::spawn_local(metrics::serve(listener, status.clone())).abort_handle()
+        crate::task::spawn_local(metrics::serve(listener, counters)).abort_handle()
     });
     let api = api_listener.map(|listener| {
         let api = Resources::new(&primary, &reloader, snapshot);

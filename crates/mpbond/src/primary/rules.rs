@@ -83,9 +83,9 @@ async fn apply_one(
     identity: &Identity,
 ) -> Ruling {
     let owner = identity.owner();
-    let cgroup = match owner.and_then(|owner| owner.cgroup) {
-        Some(id) if policy.depends_on_cgroups() => primary.cgroups.path_of(id).await,
-        _ => None,
+    let cgroup = match policy.depends_on_cgroups() {
+        true => identity.group(&primary.cgroups).await,
+        false => None,
     };
     let address = connection.peer().ip();
     let mut flow = flow(&Client {

@@ -116,7 +116,7 @@ impl Primary {
         why.text(&before.unwrap_or_default())
     }
 
-    /// Snapshot for `mpbond status` and metrics.
+    /// Snapshot for `mpbond status` and metrics, without applications and rules of streams.
     pub(super) fn status(&self) -> Status {
         let driver = self.driver.borrow().clone();
         let retiring = self.retiring.borrow().clone();

@@ -184,7 +184,7 @@ async fn serve(
     crate::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
     crate::task::spawn_local(give_back(proxy.memory.clone()));
     let successor = {
-        let mut serving = std::pin::pin!(own.status.serve(status, || reloader.reload()));
+        let mut serving = std::pin::pin!(own.status.serve(|_| status(), || reloader.reload()));
         let successor = tokio::select! {
             () = &mut serving => None,
             successor = own.handover.wait() => Some(successor),

@@ -9,6 +9,7 @@
 mod address;
 mod apart;
 mod api;
+mod api_applications;
 mod api_bad_input;
 mod api_devices;
 mod api_document;

@@ -122,10 +122,7 @@ impl Resources {
     /// were looked up: any user may ask about a connection of his own, and others have asked.
     pub(super) async fn facts(&self, open: &Flow, to: &Destination) -> Facts {
         let owner = open.identity.owner();
-        let cgroup = match owner.and_then(|owner| owner.cgroup) {
-            Some(id) => self.primary.cgroups.path_of(id).await,
-            None => None,
-        };
+        let cgroup = open.identity.group(&self.primary.cgroups).await;
         let ends = open.identity.ends();
         flow(&Client {
             via: ends.via,

@@ -180,7 +180,7 @@ impl Resources {
             _ => query.values([])?,
         };
         match resource {
-            Resource::Status => self.status_for(rights),
+            Resource::Status => self.status_for(rights).await,
             Resource::Links => self.links(),
             Resource::Stream(id) if is_get => self.one_stream(caller, &id).await,
             Resource::StreamExplain(id) => self.explain_stream(caller, &id).await,

@@ -15,9 +15,10 @@ use crate::rights::Rights;
 const PUBLIC_EVERY: Duration = Duration::from_secs(1);
 
 impl Resources {
-    pub(super) fn status_for(&self, rights: Rights) -> Result<Response<Answer>, Failure> {
+    pub(super) async fn status_for(&self, rights: Rights) -> Result<Response<Answer>, Failure> {
         if rights >= Rights::Read {
-            return Ok(json(StatusCode::OK, &(self.status)()));
+            let status = self.primary.described(&*self.status).await;
+            return Ok(json(StatusCode::OK, &status));
         }
         let mut public = self.public.borrow_mut();
         let recent = public.as_ref();

@@ -258,10 +258,7 @@ impl Resources {
 
     async fn stream(&self, id: u64, flow: &Flow, transfer: TransferStatus) -> StreamBody {
         let owner = flow.identity.owner();
-        let cgroup = match owner.and_then(|owner| owner.cgroup) {
-            Some(id) => self.primary.cgroups.path_of(id).await,
-            None => None,
-        };
+        let cgroup = flow.identity.group(&self.primary.cgroups).await;
         let program = program(owner, cgroup.as_deref());
         StreamBody {
             id,

@@ -1,0 +1,223 @@
+//! Applications and rules of connections, in the status.
+
+use std::rc::Rc;
+
+use tokio::time::Instant;
+
+use super::flows::Flows;
+use super::identity::Identity;
+use super::state::Primary;
+use crate::policy::Cgroups;
+use crate::status::{Status, TransferStatus};
+
+/// Maximum number of sockets whose owners are asked for at a status. The kernel takes some 50
+/// microseconds for each, and nothing else runs meanwhile.
+const ASKED: usize = 64;
+
+/// Finds out which applications have the connections that sessions carry, the latest ones first,
+/// and some at a time. The folders of control groups are read once at most, for all.
+async fn find_applications(flows: &Flows, groups: &Cgroups) {
+    let asked = Instant::now();
+    let mut left = ASKED;
+    flows.visit(|flow| {
+        if left > 0 && !flow.identity.has_asked() {
+            left -= 1;
+            flow.identity.owner();
+        }
+    });
+    let mut unknown: Vec<Rc<Identity>> = Vec::new();
+    flows.visit_all(|identity| {
+        if identity.has_asked() && !identity.find_group(groups, asked) {
+            unknown.push(Rc::clone(identity));
+        }
+    });
+    let Some(first) = unknown.first() else {
+        return;
+    };
+    first.group(groups).await;
+    for identity in &unknown {
+        identity.find_group(groups, asked);
+    }
+}
+
+/// Adds applications and rules to streams, as far as they are known. A stream may be over before
+/// its client has read everything, and a client may leave before its stream is over.
+fn describe(flows: &Flows, transfers: &mut [TransferStatus]) {
+    let mut sorted: Vec<_> = transfers.iter_mut().collect();
+    sorted.sort_unstable_by(|a, b| place(a).cmp(&place(b)));
+    flows.visit_streams(|session, stream, identity, rule| {
+        let session = session.to_string();
+        let wanted = (session.as_str(), stream.0);
+        let found = sorted.binary_search_by(|transfer| place(transfer).cmp(&wanted));
+        if let Some(transfer) = found.ok().and_then(|at| sorted.get_mut(at)) {
+            transfer.rule = rule.map(str::to_owned);
+            transfer.application = identity.application();
+        }
+    });
+}
+
+/// Session and number of a stream.
+fn place(transfer: &TransferStatus) -> (&str, u64) {
+    (&transfer.session, transfer.stream)
+}
+
+impl Primary {
+    /// A status with applications and rules of streams, for clients that may read everything.
+    pub(super) async fn described(&self, snapshot: &dyn Fn() -> Status) -> Status {
+        find_applications(&self.flows, &self.cgroups).await;
+        let mut status = snapshot();
+        describe(&self.flows, &mut status.transfers);
+        status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+    use std::time::Duration;
+
+    use mpbond_net::DeviceId;
+    use mpbond_policy::Multipath;
+    use mpbond_session::{Session, SessionConfig, SessionId, StreamId, SubflowSetup, parse_hello};
+    use mpbond_units::Timestamp;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::driver::{Clock, Driver, FairQueue, Seat, TransferLog};
+    use crate::memory::Memory;
+    use crate::primary::clients::Clients;
+    use crate::primary::flows::Share;
+    use crate::primary::identity::Owners;
+    use crate::primary::identity::tests::{client, unasked};
+    use crate::primary::ruling::{Handling, Ruling};
+
+    const SESSION: SessionId = SessionId([7; 16]);
+
+    /// Connections that a session carries, each on the stream of its place in the list.
+    struct Carried {
+        flows: Flows,
+        shares: Vec<Option<Share>>,
+        _driver: Driver,
+    }
+
+    impl Carried {
+        fn of(identities: impl IntoIterator<Item = Identity>) -> Self {
+            let driver = driver();
+            let (flows, clients) = (Flows::default(), Clients::new(Owners::default()));
+            let ruling = Ruling {
+                policy: None,
+                rule: None,
+                handling: Handling::Carry,
+                is_counted: false,
+            };
+            let enter = |(identity, stream): (Identity, u64)| {
+                let place = clients.take(&identity).unwrap();
+                let share = flows.enter(place, &Rc::new(identity));
+                let ruling = (&ruling, Multipath::Aggregate);
+                flows.carried(share.number(), &driver, StreamId(stream), ruling);
+                Some(share)
+            };
+            Self {
+                shares: identities.into_iter().zip(0..).map(enter).collect(),
+                flows,
+                _driver: driver,
+            }
+        }
+
+        /// The streams in the status, whether they have an application.
+        fn described(&self) -> Vec<bool> {
+            let transfer = |stream| TransferStatus {
+                session: SESSION.to_string(),
+                stream,
+                state: "closed".to_owned(),
+                ..TransferStatus::default()
+            };
+            let mut transfers: Vec<_> = (0..self.shares.len() as u64).map(transfer).collect();
+            // One of none of these clients, and one of another session.
+            transfers.insert(0, transfer(self.shares.len() as u64));
+            transfers.push(TransferStatus::default());
+            describe(&self.flows, &mut transfers);
+            let mut found = transfers.iter().map(|t| t.application.is_some());
+            assert!(!found.next().unwrap() && !found.next_back().unwrap());
+            found.collect()
+        }
+    }
+
+    /// A driver of a session whose id is known.
+    fn driver() -> Driver {
+        let mut client = Session::client(SessionConfig::default(), [1; 32]);
+        let now = Timestamp::from_millis(1);
+        let subflow = client.add_subflow(now, SubflowSetup::default());
+        client.handle_room(subflow, u64::from(u32::MAX));
+        let mut record = Vec::new();
+        client.poll_transmit(now, &mut record).unwrap();
+        let (hello, _) = parse_hello(record.into()).unwrap();
+        let session = Session::server(SessionConfig::default(), SESSION, [2; 32], &hello);
+        let seat = Seat::take(&FairQueue::start(), &Memory::unbounded()).unwrap();
+        let device = DeviceId::from_bytes([3; 32]);
+        Driver::start(
+            session,
+            device,
+            Clock::start(),
+            TransferLog::default(),
+            seat,
+        )
+        .0
+    }
+
+    #[tokio::test]
+    async fn streams_that_are_over_have_applications_whether_their_clients_have_left_or_not() {
+        let test = async {
+            let none = Cgroups::at(None);
+            let mut carried = Carried::of((0..70).map(|_| client(7)));
+            find_applications(&carried.flows, &none).await;
+            assert_eq!(carried.described(), [true; 70]);
+            // All but the last ones have left: as many are known as the status shows.
+            carried
+                .shares
+                .iter_mut()
+                .take(68)
+                .for_each(|share| *share = None);
+            let known: Vec<_> = (0..70).map(|stream| stream >= 4).collect();
+            assert_eq!(carried.described(), known);
+        };
+        LocalSet::new().run_until(test).await;
+    }
+
+    #[tokio::test]
+    async fn sixty_four_owners_of_sockets_are_asked_for_at_a_time_the_latest_first() {
+        let test = async {
+            let none = Cgroups::at(None);
+            let mut carried = Carried::of((0..70).map(|_| unasked()));
+            // A client that has left before has no socket any more.
+            carried.shares[69] = None;
+            assert_eq!(carried.described(), [false; 70]);
+            find_applications(&carried.flows, &none).await;
+            let known: Vec<_> = (0..70).map(|stream| (5..69).contains(&stream)).collect();
+            assert_eq!(carried.described(), known);
+            find_applications(&carried.flows, &none).await;
+            let known: Vec<_> = (0..70).map(|stream| stream < 69).collect();
+            assert_eq!(carried.described(), known);
+        };
+        LocalSet::new().run_until(test).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_reading_of_the_control_groups_tells_all_applications_also_that_some_have_gone() {
+        let test = async {
+            let folder = tempfile::tempdir().unwrap();
+            let id = fs::metadata(folder.path()).unwrap().ino();
+            let groups = Cgroups::at(Some(folder.path().to_owned()));
+            let carried =
+                Carried::of([id + 1_000_001, id + 1_000_002, id, id + 1_000_003].map(client));
+            // Each reading waits for some time after the one before.
+            groups.path_of(id).await;
+            let began = Instant::now();
+            find_applications(&carried.flows, &groups).await;
+            assert_eq!(carried.described(), [true; 4]);
+            assert!(began.elapsed() < Duration::from_millis(200));
+        };
+        LocalSet::new().run_until(test).await;
+    }
+}
