@@ -40,8 +40,11 @@ export function banner(sentence) {
   at('banner').hidden = !sentence;
 }
 
+let shown;
+
 export function show(state) {
   const { frame } = state;
+  shown = state;
   put(at('role'), frame.daemon.role);
   document.title = `${frame.daemon.role} – mpbond`;
   totals(frame);
@@ -185,50 +188,96 @@ function waiting({ waiting: listed, waiting_count: all }) {
 }
 
 function streams({ frame, owner }) {
-  const { groups, more, withheld, open, waiting_count: wait } = frame.streams;
+  const { applications, more, withheld, open, waiting_count: wait } = frame.streams;
   // It forwards encrypted bytes, and knows none.
   const isHelper = frame.daemon.role === 'helper';
   at('streams').hidden = isHelper;
   at('streams-link').hidden = isHelper;
   const table = at('streams-table');
-  table.parentElement.hidden = groups.length === 0;
+  table.parentElement.hidden = applications.length === 0;
   put(at('streams-count'), `${open.toLocaleString('en')} open${wait ? `, ${wait.toLocaleString('en')} waiting` : ''}`);
   waiting(frame.streams);
   let none = '';
   if (withheld) {
     none = `Destinations are shown to root${owner && owner !== 'root' ? `, ${owner} and the daemon's group` : ''}: run mpbond console as one of them.`;
-  } else if (groups.length === 0) {
+  } else if (applications.length === 0) {
     none = 'No application has opened a connection.';
   } else if (more > 0) {
-    none = `and ${count(more, 'more destination', 'more destinations')}`;
+    none = `and ${count(more, 'more group', 'more groups')}`;
   }
+  const known = applications.some((of) => of.application);
+  put(at('streams-name'), known ? 'Application, destination' : 'Destination');
   put(at('streams-none'), none);
   at('streams-none').hidden = !none;
   const slots = new Map(frame.paths.map((p) => [p.name, p.slot]));
-  each(at('streams-rows'), groups, (g) => `${g.class} ${g.destination}`, makeStream, (row, group) => {
+  each(at('streams-rows'), streamRows(applications), (r) => r.key, makeStream, (row, { of, group, key }) => {
     const cells = row.fields;
-    row.classList.toggle('over', group.open === 0);
-    put(cells.name, group.destination);
-    cells.why.hidden = !maySee() || group.open === 0;
-    cells.why.setAttribute('aria-label', `Why is ${group.destination} treated like this?`);
-    Object.assign(cells.why.dataset, { destination: group.destination, class: group.class });
-    put(cells.class, group.class);
-    put(cells.open, String(group.open));
-    put(cells.down, group.open ? rate(group.rate.down) : '');
-    put(cells.up, group.open ? rate(group.rate.up) : '');
-    const sum = group.down_bytes + group.up_bytes;
-    put(cells.bytes, bytes(sum));
-    const carried = group.paths.reduce((total, p) => total + p[1], 0);
-    const shown = carried ? group.paths.filter((p) => p[1] > 0) : [];
-    each(cells.meter, shown, (p) => p[0], () => make('span'), (part, [name, own]) => {
+    const sum = group ?? of;
+    row.classList.toggle('over', sum.open === 0);
+    row.classList.toggle('application', !group);
+    row.classList.toggle('member', !!group && !!of.application);
+    if (group) {
+      put(cells.name, group.destination);
+      cells.why.hidden = !maySee() || group.open === 0;
+      cells.why.setAttribute('aria-label', `Why is ${group.destination} treated like this?`);
+      cells.why.about = { ...group, application: of.application };
+    } else {
+      const { application } = of;
+      cells.fold.setAttribute('aria-expanded', String(unfolded.has(key)));
+      cells.fold.dataset.key = key;
+      put(cells.name, applicationName(application));
+      put(cells.certainty, application.certainty);
+      cells.certainty.dataset.tone = CERTAINTY_TONES[application.certainty] ?? 'quiet';
+    }
+    put(cells.kind, group?.class ?? '');
+    put(cells.rule, group?.rule ?? '');
+    cells.rule.title = group?.rule ?? '';
+    put(cells.open, String(sum.open));
+    put(cells.down, sum.open ? rate(sum.rate.down) : '');
+    put(cells.up, sum.open ? rate(sum.rate.up) : '');
+    put(cells.bytes, bytes(sum.down_bytes + sum.up_bytes));
+    const carried = sum.paths.reduce((total, p) => total + p[1], 0);
+    const parts = carried ? sum.paths.filter((p) => p[1] > 0) : [];
+    each(cells.meter, parts, (p) => p[0], () => make('span'), (part, [name, own]) => {
       part.className = `fill ${colour(slots.get(name))}`;
       part.style.width = `${(own / carried) * 100}%`;
     });
-    put(cells.shares, shown.map(([name, own]) => `${isolated(name)} ${percent(own / carried)}`).join(', '));
+    put(cells.shares, parts.map(([name, own]) => `${isolated(name)} ${percent(own / carried)}`).join(', '));
   });
 }
 
-function makeStream() {
+const CERTAINTY_TONES = { known: 'good', guessed: 'doubtful' };
+
+// Keys of the applications whose streams are listed below them.
+const unfolded = new Set();
+
+/** A row for each application, and one for each group of streams of those that are unfolded. Where
+ *  the daemon knows no applications, only groups have rows. */
+function streamRows(applications) {
+  return applications.flatMap((of) => {
+    const { application, groups } = of;
+    const own = JSON.stringify(application);
+    const isOpen = !application || unfolded.has(own);
+    const rows = isOpen ? groups.map((group) => {
+      const { destination, class: kind, rule } = group;
+      return { of, group, key: JSON.stringify([application, destination, kind, rule]) };
+    }) : [];
+    return application ? [{ of, key: own }, ...rows] : rows;
+  });
+}
+
+function applicationName({ name, uid }) {
+  if (name != null) return name;
+  return uid == null ? 'Unknown application' : `Application of user ${uid}`;
+}
+
+/** Lists the streams of an application, or no longer. */
+function fold({ dataset: { key } }) {
+  if (!unfolded.delete(key)) unfolded.add(key);
+  streams(shown);
+}
+
+function makeStream({ group }) {
   const row = make('tr');
   row.setAttribute('role', 'row');
   row.fields = {};
@@ -239,10 +288,20 @@ function makeStream() {
     row.fields[name] = cell;
   }
   const { fields } = row;
-  fields.why = make('button', 'ask', 'why?');
-  fields.why.type = 'button';
-  fields.why.addEventListener('click', () => why(fields.why));
-  fields.destination.append((fields.name = make('span', 'to')), ' ', fields.why);
+  fields.name = make('span', 'to');
+  if (group) {
+    fields.why = make('button', 'ask', 'why?');
+    fields.why.type = 'button';
+    fields.why.addEventListener('click', () => why(fields.why));
+    fields.destination.append(fields.name, ' ', fields.why);
+  } else {
+    fields.certainty = make('span', 'pill');
+    fields.fold = make('button', 'fold', fields.name);
+    fields.fold.type = 'button';
+    fields.fold.addEventListener('click', () => fold(fields.fold));
+    fields.destination.append(fields.fold, ' ', fields.certainty);
+  }
+  fields.class.append((fields.kind = make('span')), (fields.rule = make('span', 'rule')));
   const meter = make('span', 'meter');
   meter.setAttribute('aria-hidden', 'true');
   row.fields.meter = meter;

@@ -63,9 +63,17 @@ function close() {
   from?.focus();
 }
 
-/** Shows why the first open stream of this destination and class is treated as it is. */
+/** Whether a stream is of an application, with its user: several may have one name. One of which
+ *  nothing is known may be any: it was not looked for. */
+function isOf({ application: [app, uid] }, wanted) {
+  const name = wanted?.name ?? null;
+  const user = wanted?.uid == null ? null : String(wanted.uid);
+  return (name ?? user) === null || (app.value === name && uid.value === user);
+}
+
+/** Shows why the first open stream of a group is treated as it is. */
 export async function why(button) {
-  const { destination, class: wanted } = button.dataset;
+  const { application, destination, class: wanted, rule } = button.about;
   const own = (asked += 1);
   from = button;
   put(at('why-title'), `Why? ${isolated(destination)}`);
@@ -76,11 +84,14 @@ export async function why(button) {
   at('why-title').focus();
   let shown;
   try {
-    const query = `destination=${encodeURIComponent(destination)}&limit=256`;
+    const app = application?.name;
+    const of = app == null ? '' : `&app=${encodeURIComponent(app)}`;
+    const query = `destination=${encodeURIComponent(destination)}${of}&limit=256`;
     let stream;
     for (let after = 0; own === asked && !stream && after !== undefined;) {
       const page = await ask('GET', `/v1/streams?${query}&after=${after}`);
-      stream = page.streams.find((s) => s.class === wanted);
+      stream = page.streams.find((s) =>
+        s.class === wanted && s.rule === rule && isOf(s, application));
       after = page.next;
     }
     shown = stream

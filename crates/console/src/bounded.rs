@@ -93,6 +93,13 @@ pub(crate) fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Erro
     from.deserialize_str(OfText(|text| clean(text, MAX_NAME)))
 }
 
+/// A name, if there is one.
+pub(crate) fn optional_name<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<String>, D::Error> {
+    Ok(Option::<Name>::deserialize(from)?.map(|name| name.0))
+}
+
 /// A sentence, if there is one.
 pub(crate) fn sentence<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     Ok(Option::<Sentence>::deserialize(from)?.map(|sentence| sentence.0))

@@ -11,7 +11,7 @@ use std::io::{BufReader, Read};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::{OfText, first, last, name, names, sentence, sentences};
+use crate::bounded::{OfText, first, last, name, names, optional_name, sentence, sentences};
 
 /// Maximum number of entries of a list, except streams.
 const MAX_ENTRIES: usize = 1024;
@@ -163,8 +163,34 @@ pub(crate) struct Transfer {
     pub is_open: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    #[serde(deserialize_with = "optional_name")]
+    pub rule: Option<String>,
+    pub application: Option<Application>,
     #[serde(deserialize_with = "first::<_, _, MAX_PARTS>")]
     pub subflows: Vec<Share>,
+}
+
+/// The application that has opened a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Application {
+    /// Absent where it is unknown.
+    #[serde(deserialize_with = "optional_name")]
+    pub name: Option<String>,
+    #[serde(deserialize_with = "certainty")]
+    pub certainty: Certainty,
+    /// Its user.
+    pub uid: Option<u32>,
+}
+
+/// Certainty of an application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Certainty {
+    Known,
+    Guessed,
+    #[default]
+    Unknown,
 }
 
 /// Bytes of a stream on one subflow.
@@ -286,6 +312,14 @@ fn is_open<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     from.deserialize_str(OfText(|text| text == "open"))
 }
 
+fn certainty<'de, D: Deserializer<'de>>(from: D) -> Result<Certainty, D::Error> {
+    from.deserialize_str(OfText(|text| match text {
+        "known" => Certainty::Known,
+        "guessed" => Certainty::Guessed,
+        _ => Certainty::Unknown,
+    }))
+}
+
 fn hash<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     from.deserialize_str(OfText(|text| {
         let mut hasher = DefaultHasher::new();
@@ -318,6 +352,7 @@ mod tests {
             "links": [{ "name": "a\u{1b}[2Jb\u{202e}c\n" }, { "name": "<img onerror=x>" }],
             "notes": [long, "é".repeat(600)],
             "rules": vec![serde_json::json!({ "name": "r" }); 3000],
+            "transfers": [{ "rule": long, "application": { "name": long } }, { "rule": null }],
         });
         let status = Status::read(text.to_string().as_bytes()).unwrap();
         assert_eq!(status.links[0].name, "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
@@ -326,6 +361,12 @@ mod tests {
         assert!(status.notes[0].ends_with("x…"));
         assert_eq!(status.notes[1], "é".repeat(600));
         assert_eq!(status.rules.len(), MAX_ENTRIES);
+        let of = &status.transfers[0];
+        let name = of.application.as_ref().unwrap().name.as_ref();
+        for text in [name, of.rule.as_ref()] {
+            assert_eq!(text.unwrap().chars().count(), 128);
+        }
+        assert_eq!(status.transfers[1].rule, None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) use events::{Event, Kind};
 pub(crate) use frame::{Frame, PathRow};
 pub(crate) use paths::short;
 pub(crate) use rates::SlotRate;
+pub(crate) use streams::StreamSum;
 
 use std::collections::VecDeque;
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::rates::Rate;
 use super::*;
+use crate::status::Certainty;
 
 /// A primary `uptime` seconds after its start, with paths of these names, states and bytes.
 fn primary(uptime: f64, paths: &[(&str, &str, u64, u64)]) -> Value {
@@ -344,13 +345,17 @@ fn streams_are_summed_by_destination_with_their_paths_and_rates() {
     take(&mut model, 0.0, &at(1.0, 100));
     take(&mut model, 1.0, &at(3.0, 700));
     let streams = &model.frame().unwrap().streams;
-    let rows = streams.groups.iter().map(|g| {
+    let [of] = &streams.applications[..] else {
+        panic!("{streams:?}");
+    };
+    assert_eq!(of.application, None, "the daemon tells none");
+    let rows = of.groups.iter().map(|g| {
         (
             g.destination.as_str(),
-            g.open,
-            g.closed,
-            g.down_bytes,
-            g.rate.down,
+            g.sum.open,
+            g.sum.closed,
+            g.sum.down_bytes,
+            g.sum.rate.down,
         )
     });
     let expected = [
@@ -359,7 +364,8 @@ fn streams_are_summed_by_destination_with_their_paths_and_rates() {
         ("old:443", 0, 1, 9999, 0.0),
     ];
     assert_eq!(rows.collect::<Vec<_>>(), expected);
-    assert_eq!(streams.groups[0].paths, [("wifi".to_owned(), 1402)]);
+    assert_eq!(of.groups[0].sum.paths, [("wifi".to_owned(), 1402)]);
+    assert_eq!(of.sum.paths, [("wifi".to_owned(), 11_408)]);
 }
 
 #[test]
@@ -370,5 +376,121 @@ fn two_hundred_destinations_are_listed_and_the_others_counted() {
     value["transfers"] = (0..1000).map(stream).collect();
     take(&mut model, 0.0, &value);
     let streams = &model.frame().unwrap().streams;
-    assert_eq!((streams.groups.len(), streams.more), (200, 800));
+    let groups = &streams.applications[0].groups;
+    assert_eq!((groups.len(), streams.more), (200, 800));
+    assert_eq!(streams.applications[0].sum.open, 1000, "of all");
+}
+
+/// An open stream of an application.
+fn stream_of(n: u64, application: Value, destination: &str, bytes: u64) -> Value {
+    json!({
+        "session": "s", "stream": n, "destination": destination, "class": "bulk", "state": "open",
+        "bytes_in": bytes, "bytes_out": 1, "application": application,
+        "subflows": [{ "name": "wifi", "bytes_in": bytes, "bytes_out": 1 }],
+    })
+}
+
+#[test]
+fn streams_are_grouped_by_application_class_and_rule() {
+    let firefox = json!({ "name": "firefox", "certainty": "guessed", "uid": 1000 });
+    let restic = json!({ "name": "restic.service", "certainty": "known", "uid": 0 });
+    let mut value = primary(1.0, &[("wifi", "up", 0, 0)]);
+    let mut ruled = stream_of(3, restic.clone(), "a:443", 700);
+    ruled["rule"] = json!("backups");
+    let mut over = stream_of(
+        5,
+        json!({ "name": "old", "certainty": "known" }),
+        "a:443",
+        9999,
+    );
+    over["state"] = json!("closed");
+    value["transfers"] = json!([
+        over,
+        stream_of(1, firefox.clone(), "a:443", 100),
+        stream_of(2, restic, "a:443", 50),
+        ruled,
+        stream_of(4, firefox, "b:443", 300),
+        stream_of(6, Value::Null, "c:443", 1),
+        stream_of(
+            7,
+            json!({ "certainty": "unknown", "uid": null }),
+            "d:443",
+            2
+        ),
+        stream_of(
+            8,
+            json!({ "certainty": "sworn", "name": null, "uid": 33 }),
+            "d:443",
+            1
+        ),
+    ]);
+    let mut model = Model::default();
+    take(&mut model, 0.0, &value);
+    let streams = &model.frame().unwrap().streams;
+    let rows = streams.applications.iter().map(|of| {
+        let application = of.application.as_ref().unwrap();
+        let groups = of.groups.iter();
+        let groups = groups.map(|g| (g.destination.as_str(), g.rule.as_deref(), g.sum.down_bytes));
+        (
+            (application.name.as_deref(), application.uid),
+            (application.certainty, of.sum.open, of.sum.down_bytes),
+            groups.collect::<Vec<_>>(),
+        )
+    });
+    let expected = [
+        (
+            (Some("restic.service"), Some(0)),
+            (Certainty::Known, 2, 750),
+            vec![("a:443", Some("backups"), 700), ("a:443", None, 50)],
+        ),
+        (
+            (Some("firefox"), Some(1000)),
+            (Certainty::Guessed, 2, 400),
+            vec![("b:443", None, 300), ("a:443", None, 100)],
+        ),
+        (
+            (None, None),
+            (Certainty::Unknown, 2, 3),
+            vec![("d:443", None, 2), ("c:443", None, 1)],
+        ),
+        (
+            (None, Some(33)),
+            (Certainty::Unknown, 1, 1),
+            vec![("d:443", None, 1)],
+        ),
+        (
+            (Some("old"), None),
+            (Certainty::Known, 0, 9999),
+            vec![("a:443", None, 9999)],
+        ),
+    ];
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+    assert_eq!(streams.more, 0);
+}
+
+#[test]
+fn an_application_with_a_thousand_destinations_leaves_room_for_those_of_others() {
+    let mut value = primary(1.0, &[]);
+    let application = |name: &str| json!({ "name": name, "certainty": "known" });
+    let torrent = application("torrent");
+    let peer = |n| stream_of(n, torrent.clone(), &format!("peer{n}:6881"), 1_000_000);
+    let page = |n: u64| stream_of(2000 + n, application("firefox"), &format!("page{n}:443"), 1);
+    let mut streams: Vec<_> = (0..1000).map(peer).collect();
+    streams.extend((0..30).map(page));
+    value["transfers"] = streams.into();
+    let mut model = Model::default();
+    take(&mut model, 0.0, &value);
+    let streams = &model.frame().unwrap().streams;
+    let counts = streams.applications.iter().map(|of| of.groups.len());
+    assert_eq!(
+        (counts.collect::<Vec<_>>(), streams.more),
+        (vec![170, 30], 830)
+    );
+    assert_eq!(streams.applications[0].sum.open, 1000);
+    // More applications than there is room for.
+    let one = |n| stream_of(n, application(&format!("app{n}")), "a:443", n);
+    value["transfers"] = (0..300).map(one).collect();
+    take(&mut model, 1.0, &value);
+    let streams = &model.frame().unwrap().streams;
+    assert_eq!((streams.applications.len(), streams.more), (200, 100));
 }

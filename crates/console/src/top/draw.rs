@@ -7,7 +7,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, Widget as _};
 
 use super::format::{bytes, milliseconds, percent, rate, span};
-use crate::model::{Frame, HISTORY_S, Kind, Model, PathRow, SlotRate, short};
+use crate::model::{Frame, HISTORY_S, Kind, Model, PathRow, SlotRate, StreamSum, short};
+use crate::status::{Application, Certainty};
 
 /// Size of the frame of `--once`.
 const PLAIN: Rect = Rect::new(0, 0, 80, 40);
@@ -223,14 +224,21 @@ fn bar(share: f64) -> String {
 }
 
 fn draw_streams(area: Rect, buffer: &mut Buffer, frame: &Frame) {
-    if frame.streams.groups.is_empty() {
+    let applications = &frame.streams.applications;
+    if applications.is_empty() {
         if frame.streams.withheld {
             let text = "destinations are shown to root and to the user of the daemon";
             Paragraph::new(Line::styled(text, HEAD)).render(area, buffer);
         }
         return;
     }
-    let head = ["DESTINATION", "CLASS", "OPEN", "↓", "↑", "BYTES"];
+    let is_known = applications.iter().any(|of| of.application.is_some());
+    let name = if is_known {
+        "APPLICATION, DESTINATION"
+    } else {
+        "DESTINATION"
+    };
+    let head = [name, "CLASS", "OPEN", "↓", "↑", "BYTES"];
     let widths = [
         Constraint::Min(20),
         Constraint::Length(11),
@@ -240,19 +248,57 @@ fn draw_streams(area: Rect, buffer: &mut Buffer, frame: &Frame) {
         Constraint::Length(8),
     ];
     let room = usize::from(area.height.saturating_sub(1));
-    let rows = frame.streams.groups.iter().take(room).map(|group| {
-        let sum = group.down_bytes.saturating_add(group.up_bytes);
-        let row = Row::new([
-            group.destination.clone(),
-            group.class.clone(),
-            group.open.to_string(),
-            rate(group.rate.down),
-            rate(group.rate.up),
-            bytes(sum),
-        ]);
-        if group.open == 0 { row.style(DIM) } else { row }
+    // Each application has the same part of the room, for its own row and the first of its streams.
+    // What some do not need goes to the others, in their order.
+    let part = (room / applications.len()).max(1);
+    let wanted = applications
+        .iter()
+        .map(|of| usize::from(of.application.is_some()) + of.groups.len());
+    let used: usize = wanted.clone().map(|rows| rows.min(part)).sum();
+    let mut left = room.saturating_sub(used);
+    let rows = applications.iter().zip(wanted).flat_map(|(of, wanted)| {
+        let more = wanted.saturating_sub(part).min(left);
+        left -= more;
+        let own = of.application.as_ref();
+        let own = own.map(|a| stream_row(application_name(a), "", &of.sum).style(BOLD));
+        let indent = if is_known { "  " } else { "" };
+        let groups = of.groups.iter().map(move |group| {
+            let name = format!("{indent}{}", group.destination);
+            let row = stream_row(name, &group.class, &group.sum);
+            if group.sum.open == 0 {
+                row.style(DIM)
+            } else {
+                row
+            }
+        });
+        own.into_iter().chain(groups).take(part + more)
     });
-    table(&head, &widths, rows.collect()).render(area, buffer);
+    table(&head, &widths, rows.take(room).collect()).render(area, buffer);
+}
+
+fn stream_row(name: String, class: &str, sum: &StreamSum) -> Row<'static> {
+    Row::new([
+        name,
+        class.to_owned(),
+        sum.open.to_string(),
+        rate(sum.rate.down),
+        rate(sum.rate.up),
+        bytes(sum.down_bytes.saturating_add(sum.up_bytes)),
+    ])
+}
+
+/// An application with its certainty; of an unknown one its user.
+fn application_name(application: &Application) -> String {
+    let certainty = match application.certainty {
+        Certainty::Known => "known",
+        Certainty::Guessed => "guessed",
+        Certainty::Unknown => "unknown",
+    };
+    match (&application.name, application.uid) {
+        (Some(name), _) => format!("{name}, {certainty}"),
+        (None, Some(uid)) => format!("{certainty}, of user {uid}"),
+        (None, None) => certainty.to_owned(),
+    }
 }
 
 fn table<'a>(head: &[&'a str], widths: &[Constraint], rows: Vec<Row<'a>>) -> Table<'a> {
@@ -321,7 +367,7 @@ fn last_lines(frame: &Frame, model: &Model, t: f64) -> Vec<Line<'static>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::status::Status;
@@ -400,6 +446,44 @@ mod tests {
             model.take(second as f64, status);
         }
         assert!(as_text(&model, 1.0).contains("0 streams open, 3 waiting"));
+    }
+
+    #[test]
+    fn streams_are_listed_under_their_applications_which_share_all_of_the_room() {
+        let mut model = Model::default();
+        let stream = |n: u64, application: Value, bytes: u64| {
+            json!({ "stream": n, "destination": format!("host{n}:443"), "class": "bulk",
+                "state": "open", "bytes_in": bytes, "application": application })
+        };
+        let torrent = json!({ "name": "torrent.service", "certainty": "known" });
+        let browser = json!({ "name": "firefox", "certainty": "guessed", "uid": 1000 });
+        let mut streams: Vec<_> = (0..40).map(|n| stream(n, torrent.clone(), 5000)).collect();
+        streams.push(stream(40, browser, 900));
+        streams.push(stream(41, json!({ "certainty": "unknown", "uid": 33 }), 80));
+        let value = json!({ "role": "primary", "transfers": streams });
+        model.take(0.0, Status::read(value.to_string().as_bytes()).unwrap());
+        let text = as_text(&model, 0.0);
+        let lines: Vec<_> = text
+            .lines()
+            .filter(|l| l.contains("host") || l.contains(','))
+            .collect();
+        let at = |name: &str| lines.iter().position(|l| l.starts_with(name)).unwrap();
+        assert!(
+            lines[at("torrent.service, known ")].contains(" 40 "),
+            "{text}"
+        );
+        assert!(lines[at("torrent.service")].contains("200 kB"), "{text}");
+        assert_eq!(at("  host40:443 "), at("firefox, guessed ") + 1, "{text}");
+        assert_eq!(
+            at("  host41:443 "),
+            at("unknown, of user 33 ") + 1,
+            "{text}"
+        );
+        // The first one has the rows that the others do not need.
+        let list = text.split_once("DESTINATION").unwrap().1;
+        let rows: Vec<_> = list.lines().skip(1).collect();
+        assert_eq!(rows.len(), 32, "{text}");
+        assert!(rows[28].starts_with("firefox, guessed "), "{text}");
     }
 
     #[test]

@@ -30,7 +30,11 @@ fn a_page_with_ten_thousand_streams_takes_less_than_20_mib() {
     let streams: Vec<_> = (0..STREAMS)
         .map(|n| {
             let shares = [("wifi", 1_000_000 + n, 517), ("phone", 700_000, 200 + n)];
-            stream(n, &format!("host{n}.example.org:443"), "bulk", &shares)
+            let mut stream = stream(n, &format!("host{n}.example.org:443"), "bulk", &shares);
+            stream["rule"] = json!("a rule of the policy");
+            let name = format!("org.example.App{}", n % 50);
+            stream["application"] = json!({ "name": name, "certainty": "guessed", "uid": 1000 });
+            stream
         })
         .collect();
     let streams = json!(streams);

@@ -160,10 +160,7 @@ fn a_thousand_streams_are_listed_as_far_as_people_read() {
         return;
     };
     page.until("document.querySelectorAll('#streams-rows tr').length === 200");
-    assert_eq!(
-        text(&mut page, "#streams-none"),
-        "and 800 more destinations"
-    );
+    assert_eq!(text(&mut page, "#streams-none"), "and 800 more groups");
     assert_eq!(text(&mut page, "#streams-count"), "1,000 open");
     // The same rows are filled again: what is read or selected stays.
     page.eval("window.first = document.querySelector('#streams-rows tr'); 1");
@@ -174,6 +171,89 @@ fn a_thousand_streams_are_listed_as_far_as_people_read() {
     assert_eq!(
         page.eval("document.querySelector('#streams-rows tr') === window.first"),
         true
+    );
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn streams_are_folded_under_their_applications_with_class_rule_and_bytes_by_path() {
+    const NAME: &str = "<img src=x onerror=\"document.title='taken'\">";
+    let daemon = Daemon::start(|t| {
+        let mut value = two_paths(t);
+        let of = |n: u64, to: &str, application: Value, shares: &[(&str, u64, u64)]| {
+            let mut stream = stream(n, to, "bulk", shares);
+            stream["application"] = application;
+            stream
+        };
+        let restic = json!({ "name": NAME, "certainty": "known", "uid": 0 });
+        let both = [("wifi", 3_000_000, 0), ("phone", 1_000_000, 0)];
+        let mut ruled = of(1, "a.example:443", restic.clone(), &both);
+        ruled["rule"] = json!(NAME);
+        value["transfers"] = json!([
+            ruled,
+            of(2, "b.example:443", restic, &[("wifi", 1_000_000, 0)]),
+            of(
+                3,
+                "c.example:443",
+                json!({ "name": "x", "certainty": "guessed" }),
+                &[("wifi", 9, 0)]
+            ),
+            of(
+                4,
+                "d.example:443",
+                json!({ "certainty": "unknown", "uid": 33 }),
+                &[("wifi", 1, 0)]
+            ),
+        ]);
+        value
+    });
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    let rows =
+        |count: usize| format!("document.querySelectorAll('#streams-rows tr').length === {count}");
+    page.until(&rows(3));
+    let heads = page.eval(
+        "[...document.querySelectorAll('#streams-rows tr')].map((row) => \
+         [row.querySelector('.fold').textContent, row.querySelector('.pill').textContent])",
+    );
+    let wanted = json!([
+        [NAME, "known"],
+        ["x", "guessed"],
+        ["Application of user 33", "unknown"]
+    ]);
+    assert_eq!(heads, wanted);
+    assert_eq!(text(&mut page, "#streams-rows .cell-open"), "2");
+    assert_eq!(text(&mut page, "#streams-rows .cell-bytes"), "5.00 MB");
+    let shares = text(&mut page, "#streams-rows .shares");
+    assert_eq!(
+        shares.replace(['\u{2068}', '\u{2069}'], ""),
+        "wifi 80 %, phone 20 %"
+    );
+    // With the keyboard, and it stays as it is when the next answer comes.
+    page.eval("document.querySelector('#streams-rows .fold').focus(); 1");
+    page.press("Enter");
+    page.until(&rows(5));
+    let first = "document.querySelector('#streams-rows tr')";
+    let expanded = format!("{first}.querySelector('.fold').getAttribute('aria-expanded')");
+    assert_eq!(page.eval(&expanded), "true");
+    assert_eq!(
+        text(&mut page, "#streams-rows .member .to"),
+        "a.example:443"
+    );
+    assert_eq!(
+        text(&mut page, "#streams-rows .member .cell-class"),
+        format!("bulk{NAME}")
+    );
+    let time = page.eval("performance.now()").as_f64().unwrap();
+    page.until(&format!("performance.now() > {}", time + 2500.0));
+    assert_eq!(page.eval(&rows(5)), true);
+    page.eval(&format!("{first}.querySelector('.fold').click(), 1"));
+    assert_eq!(page.eval(&rows(3)), true);
+    assert_eq!(
+        page.eval("document.querySelectorAll('main img, main script').length"),
+        0
     );
     assert_eq!(page.faults(), Vec::<String>::new());
 }

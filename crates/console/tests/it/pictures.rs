@@ -14,7 +14,9 @@ const REPLAY: &str = "window.fetch = async (resource) => ({ ok: true,
     json: async () => ({ '/v1/links': { links: ['wifi', 'phone', 'tablet'].map((name) => ({ name, mode: 'bonded' })) },
         '/v1/mode': { mode: 'balanced', has_effect: true },
         '/v1/devices': { devices: [{ id: 'P', links: ['phone'] }, { id: 'T', links: ['tablet'] }] },
-        '/v1/streams?destination=backup.example.com%3A443&limit=256&after=0': { streams: [{ id: 3, class: 'background' }] },
+        '/v1/streams?destination=backup.example.com%3A443&app=restic.service&limit=256&after=0':
+            { streams: [[2, '1000'], [3, '0']].map(([id, uid]) => ({ id, class: 'background', rule: 'backups wait for wifi',
+                application: ['restic.service', uid, null].map((value) => ({ value })) })) },
         '/v1/streams/3/explain': { rule: 'backups wait for wifi', line: 9, class: 'background', multipath: 'aggregate',
             policy_has_changed: false, links: [{ name: 'wifi', unusable: null, used: true, bytes_in: 4e6, bytes_out: 61e6 },
                 { name: 'phone', unusable: 'metered', used: false, bytes_in: 0, bytes_out: 0 },
@@ -94,13 +96,12 @@ fn lines(real: &Value) -> String {
     for (at, share) in [0.61, 0.24, 0.15].into_iter().enumerate() {
         frame["paths"][at]["share"] = share.into();
     }
-    for (group, down) in frame["streams"]["groups"]
-        .as_array_mut()
-        .unwrap()
-        .iter_mut()
-        .zip([4.1e6, 2.9e6, 5e5, 0.0])
-    {
-        group["rate"] = json!({ "down": down, "up": down * 0.04 });
+    let applications = frame["streams"]["applications"].as_array_mut().unwrap();
+    for (of, down) in applications.iter_mut().zip([4.1e6, 2.9e6, 5e5, 0.0]) {
+        let rate = json!({ "down": down, "up": down * 0.04 });
+        of["rate"] = rate.clone();
+        // Of two, the first one moves.
+        of["groups"][0]["rate"] = rate;
     }
     format!("{history}\n{frame}\n")
 }
@@ -154,6 +155,22 @@ fn status(t: f64) -> Value {
             &[("wifi", 900_000, 400_000)]
         ),
     ]);
+    let of = [
+        json!({ "name": "org.gnome.Software", "certainty": "guessed", "uid": 1000 }),
+        json!({ "name": "firefox-esr", "certainty": "guessed", "uid": 1000 }),
+        json!({ "name": "restic.service", "certainty": "known", "uid": 0 }),
+        json!({ "name": "firefox-esr", "certainty": "guessed", "uid": 1000 }),
+    ];
+    let rules = [
+        None,
+        Some("video"),
+        Some("backups wait for wifi"),
+        Some("calls"),
+    ];
+    for (at, (application, rule)) in of.into_iter().zip(rules).enumerate() {
+        status["transfers"][at]["application"] = application;
+        status["transfers"][at]["rule"] = rule.into();
+    }
     status["rules"] = json!([
         { "name": "calls", "line": 4, "flows_total": 12 },
         { "name": "backups wait for wifi", "line": 9, "flows_total": 3 },
@@ -212,14 +229,15 @@ fn the_page_is_drawn_dark_and_light_wide_and_narrow() {
         page.darken(is_dark);
         page.open_address(&console.origin(), &format!("?{name}"));
         page.until("document.querySelectorAll('.areas path').length === 8");
-        page.eval("document.querySelectorAll('.ask')[2].click(), 1");
+        page.eval("document.querySelectorAll('.fold').forEach((fold) => fold.click()), 1");
+        page.eval("document.querySelectorAll('.ask')[3].click(), 1");
         page.until("document.querySelectorAll('#why-lines li').length === 6");
         page.eval("(document.activeElement.blur(), scrollTo(0, 0), 1)");
         if std::env::var_os("MPBOND_TEST_UPDATE").is_some() {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
             let file = |folder: &Path| folder.join(format!("console-{name}.png"));
             match name {
-                "dark-wide" => page.save_top(&file(&folder), 940),
+                "dark-wide" => page.save_top(&file(&folder), 1385),
                 "light-narrow" => page.save_top(&file(&folder), 1050),
                 _ => {}
             }

@@ -42,6 +42,8 @@ fn two_paths() -> Daemon {
             "bulk",
             &[("wifi", moved, 5)]
         )]);
+        value["transfers"][0]["application"] =
+            json!({ "name": "restic.service", "certainty": "known" });
         value["notes"] = json!(["something to know"]);
         value
     })
@@ -191,6 +193,7 @@ fn once_prints_a_frame_for_people_and_for_programs() {
         "8.0",
         "Mbit/s",
         "potentially-failed",
+        "restic.service, known",
         "mirror.example:443",
         "note: something to know",
     ] {
@@ -206,6 +209,9 @@ fn once_prints_a_frame_for_people_and_for_programs() {
     let rate = json["paths"][0]["rate"]["down"].as_f64().unwrap();
     assert!((9e5..1.1e6).contains(&rate), "{rate}");
     assert_eq!(json["paths"][1]["state"], "potentially-failed");
+    let of = &json["streams"]["applications"][0];
+    assert_eq!(of["application"]["name"], "restic.service");
+    assert_eq!(of["groups"][0]["destination"], "mirror.example:443");
     // What is called a share of minutes is none of one second.
     assert!(!text.contains("5 min"), "{text}");
     assert_eq!(json["paths"][0]["share"], Value::Null);

@@ -158,7 +158,10 @@ fn a_download_over_two_paths_is_shown_at_all_three_daemons() {
         .collect();
     assert_eq!(names, ["wifi", "phone"]);
     assert_eq!(frame["paths"][1]["kind"], "helper");
-    let stream = &frame["streams"]["groups"][0];
+    let of = &frame["streams"]["applications"][0];
+    let uid = nix::unistd::geteuid().as_raw();
+    assert_eq!(of["application"]["uid"], uid, "{of}");
+    let stream = &of["groups"][0];
     assert_eq!(stream["destination"], from.to_string());
     assert!(stream["rate"]["down"].as_f64().unwrap() > 1e6, "{stream}");
     let proxy = until(&socket("proxy"), moves);
@@ -356,11 +359,14 @@ fn the_page_says_by_which_rule_and_over_which_links_a_stream_goes() {
     let Some(mut page) = open_in(folder.path(), &console, 1280, 900) else {
         return;
     };
+    // Both streams are of this process.
+    page.until("document.querySelectorAll('.fold').length === 1");
+    page.click(".fold");
     let buttons = "[...document.querySelectorAll('.ask:not([hidden])')]";
     page.until(&format!("{buttons}.length === 2"));
     let lines = "document.getElementById('why-lines').textContent";
     let ask = |of: SocketAddr| {
-        format!("{buttons}.find((b) => b.dataset.destination === '{of}').click(), 1")
+        format!("{buttons}.find((b) => b.about.destination === '{of}').click(), 1")
     };
     page.eval(&ask(kept));
     page.until(&format!("{lines}.includes('phone')"));
