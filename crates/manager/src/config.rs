@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mpbond_price::PipeRadios;
-use mpbond_session::{HelperId, PathNumber};
+use mpbond_session::{DeviceLabel, HelperId, PathNumber};
 
 use crate::express::WORTH_OPENING;
 
@@ -36,6 +36,8 @@ pub struct Link {
     pub name: String,
     /// The helper at the far end of a pipe; `None` for an own path.
     pub helper: Option<HelperId>,
+    /// Label of that helper, if the proxy is to know it.
+    pub lender: Option<DeviceLabel>,
     /// Whether its subflow carries data only when no regular one is left.
     pub backup: bool,
     /// Number by which sets of paths name it, if it has one.
@@ -60,6 +62,7 @@ impl Link {
         Self {
             name: name.to_owned(),
             helper: None,
+            lender: None,
             backup: false,
             number: None,
             place: None,

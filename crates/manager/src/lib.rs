@@ -62,6 +62,7 @@
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
+//! | `link_ledger` | whose bytes go first on a link that several users share ([`LinkLedger`]) |
 //! | `network` | whether an address is still the host's; sleeps that end connections |
 //! | `sessions` | opening of a session: at the start, after a loss, and after GO_AWAY |
 //! | `rejoin` | when a session without new streams is joined again ([`Rejoin`], one for each) |
@@ -79,6 +80,7 @@ mod context;
 mod express;
 mod ids;
 mod link;
+mod link_ledger;
 mod link_state;
 mod manager;
 mod nat_timeout;
@@ -107,6 +109,7 @@ pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use config::{Config, Link, WithoutProxy};
 pub use express::{AGAIN_AFTER, STALE_AFTER, WORTH_OPENING};
 pub use ids::{DialId, LinkId, RequestId};
+pub use link_ledger::{LinkLedger, LinkOf};
 pub use link_state::LinkState;
 pub use manager::{Manager, NOT_CONFIGURED};
 pub use nat_timeout::LEAST_KEEP_ALIVE;

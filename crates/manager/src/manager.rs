@@ -438,7 +438,7 @@ impl Manager {
         self.links.get(&link)?.max_segment_bytes()
     }
 
-    /// Name, helper, role and keep-alive of the subflow to be made of a connection.
+    /// Name, helper, lender, role and keep-alive of the subflow to be made of a connection.
     pub fn setup(&self, target: &Target) -> SubflowSetup {
         let Some(link) = self.links.get(&target.link()) else {
             return SubflowSetup::default();
@@ -447,6 +447,7 @@ impl Manager {
             name: link.config.name.clone(),
             helper: link.config.helper,
             path: link.config.number,
+            lender: link.config.lender,
             role: match target {
                 Target::Relay { express: true, .. } => Role::Express,
                 _ => {

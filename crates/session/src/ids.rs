@@ -1,8 +1,9 @@
-//! Numbers of subflows, streams, sessions and helpers.
+//! Numbers of subflows, streams, sessions and helpers; labels of devices.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// A subflow of a session. The primary numbers them; a number is never used twice in a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -66,3 +67,21 @@ impl fmt::Debug for SessionId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HelperId(pub u32);
+
+/// A device at a proxy, for those who know the ids of both: octets of a hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceLabel(pub [u8; 16]);
+
+impl DeviceLabel {
+    /// Label of a device at a proxy, by their ids.
+    pub fn new(proxy: &[u8; 32], device: &[u8; 32]) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"mpbond 2 device label");
+        hash.update(proxy);
+        hash.update(device);
+        let mut label = [0; 16];
+        let octets = hash.finalize();
+        label.copy_from_slice(&octets[..16]);
+        Self(label)
+    }
+}

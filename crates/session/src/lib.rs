@@ -144,7 +144,7 @@ pub use config::{
 pub use copies::Copies;
 pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
-pub use ids::{HelperId, SessionId, StreamId, SubflowId};
+pub use ids::{DeviceLabel, HelperId, SessionId, StreamId, SubflowId};
 pub use known_paths::KnownPaths;
 pub use least_burst::LeastBurst;
 pub use mechanism::{Mechanism, Mechanisms};

@@ -17,8 +17,8 @@ use mpbond_net::control::{
 use mpbond_net::pairing;
 use mpbond_session::wire::{AckCount, Frame, FrameType, PathReport, Secret};
 use mpbond_session::{
-    Capabilities, CloseCode, Destination, Families, HelperId, LeastBurst, Limits, PathLabel,
-    ResetCode, Role, SessionId, StreamClass, StreamId, SubflowId,
+    Capabilities, CloseCode, Destination, DeviceLabel, Families, HelperId, LeastBurst, Limits,
+    PathLabel, ResetCode, Role, SessionId, StreamClass, StreamId, SubflowId,
 };
 use mpbond_units::BitRate;
 
@@ -177,6 +177,7 @@ fn path() -> PathLabel {
         role: Role::Backup,
         name: "tablet".to_owned(),
         number: None,
+        lender: Some(DeviceLabel([5; 16])),
     }
 }
 

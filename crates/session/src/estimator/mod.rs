@@ -619,6 +619,13 @@ impl Estimator {
         sent.saturating_sub(arrived) as f64 > allowed
     }
 
+    /// Whether so many octets keep the near hop busy until more can have come: a round trip. Not
+    /// where none is measured.
+    pub(crate) fn keep_busy(&self, now: Timestamp, octets: u64) -> bool {
+        let round_trip = self.path.min_rtt.as_secs_f64();
+        round_trip > 0.0 && octets as f64 >= self.near_hop(now).throughput * round_trip
+    }
+
     /// Whether the near hop's congestion window is full (MPBond, Algorithm 1: no subflow is idle
     /// then).
     pub(crate) fn window_is_full(&self, sent: u64) -> bool {

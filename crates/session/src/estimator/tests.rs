@@ -53,6 +53,15 @@ fn first_estimate_is_cwnd_over_rtt() {
 }
 
 #[test]
+fn a_link_is_busy_with_the_octets_of_a_round_trip_once_one_is_measured() {
+    let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
+    assert!(!e.keep_busy(ms(0), 1 << 30));
+    // 1 MB/s for 50 ms.
+    e.on_path(ms(0), info(0, MB));
+    assert!(!e.keep_busy(ms(0), 49_000) && e.keep_busy(ms(0), 51_000));
+}
+
+#[test]
 fn app_limited_samples_only_raise() {
     let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
     e.on_path(ms(0), info(0, MB));

@@ -75,6 +75,8 @@ impl PassedOver {
 struct Bounds {
     /// A helper may hold no more than it passes on within this time.
     far: Option<Duration>,
+    /// Only data waits for which others than this session go first where they do on a link.
+    gives_way: bool,
     /// The queues that are short for what may be sent next.
     short: Short,
 }
@@ -146,7 +148,18 @@ impl Session {
             Some(rank) if !is_delay_sensitive(rank) && is_part() => Short::OfHelpers,
             Some(_) => Short::All,
         };
-        let bounds = Bounds { far: bound, short };
+        let sensitive = |rank| is_delay_sensitive(rank) && scope.takes(rank);
+        let gives_way = !self.scheduler.duplicates()
+            && self.streams.ready.first_of(paths, &sensitive).is_none();
+        let waits = |s: &Subflow| {
+            s.tx.room > 0 && s.carries() && paths.contains(s.path) && s.gives_way(now)
+        };
+        self.scratch.gave_way |= gives_way && self.subflows.iter().any(waits);
+        let bounds = Bounds {
+            far: bound,
+            short,
+            gives_way,
+        };
         self.fill_views(now, paths, passed_over, bounds, views);
         if !self.scheduler.duplicates() && self.subflows.differ_in_cost() {
             // What one was passed over for, it may not carry.
@@ -217,7 +230,8 @@ impl Session {
             s.throughput(now).time_for(waiting.map_or(0, bytes))
         };
         for (i, s) in self.subflows.iter().enumerate() {
-            if tier(s) == Some(best) && !passed_over.has_nothing(i) {
+            let waits = bounds.gives_way && s.gives_way(now);
+            if tier(s) == Some(best) && !waits && !passed_over.has_nothing(i) {
                 views.push(SubflowView {
                     id: s.id,
                     helper: s.helper,

@@ -6,7 +6,7 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::choose::{Selection, bytes_before};
-use super::order::{RANKS, behind};
+use super::order::{RANKS, behind, is_delay_sensitive};
 use crate::copies::Cause;
 use crate::mechanism::Mechanism;
 use crate::scheduler::SubflowView;
@@ -131,9 +131,15 @@ impl Session {
                 self.put_copies(id, &mut target);
             }
         }
-        let streams = self.streams.ready.len_beside(paths, RANKS - 1);
-        let ranks = self.streams.ready.ranks(paths);
-        for rank in ranks.filter(|rank| scope.takes(*rank)) {
+        // While others go first on its link, it carries delay-sensitive data only.
+        let s = &self.subflows[i];
+        let gives_way = !s.is_express() && !self.scheduler.duplicates() && s.gives_way(now);
+        let ready = &self.streams.ready;
+        let is_left = |rank| gives_way && scope.takes(rank) && !is_delay_sensitive(rank);
+        self.scratch.gave_way |= ready.first_of(paths, &is_left).is_some();
+        let streams = ready.len_beside(paths, RANKS - 1);
+        let ranks = ready.ranks(paths);
+        for rank in ranks.filter(|rank| scope.takes(*rank) && !is_left(*rank)) {
             let mut pass = self.streams.ready.pass(paths, rank);
             loop {
                 if target.is_full() {
@@ -155,6 +161,9 @@ impl Session {
                 let (rank, restarts) = self.streams.requeue(rank, id, target.path, bytes as u64);
                 if bytes > 0 {
                     self.subflows[i].tx.give(rank);
+                    if !is_delay_sensitive(rank) {
+                        self.subflows[i].counters.last_bulk_out = Some(now);
+                    }
                     if self.keeps_queues_short() {
                         let beside = self.has_transfers(behind(rank));
                         let exchange = (id, restarts);

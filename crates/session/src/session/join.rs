@@ -59,6 +59,7 @@ impl Session {
             role: s.role,
             name: s.name.clone(),
             number: s.path,
+            lender: s.lender,
         };
         match (&self.identity.key, self.identity.id) {
             (Some(key), Some(session)) => Frame::MpJoin {

@@ -20,7 +20,8 @@
 //!
 //! The other files are methods of [`Session`]: [`app`] for applications, [`join`] for connections,
 //! [`receive`] and [`ack`] for records that arrive, [`transmit`], [`choose`] and [`fill`] for
-//! records that are sent, [`resting`] for radios that are left asleep, [`lifecycle`] for timeouts
+//! records that are sent, [`resting`] for radios that are left asleep, [`giving_way`] for links
+//! that others use as well, [`lifecycle`] for timeouts
 //! and ends.
 
 mod ack;
@@ -35,6 +36,7 @@ mod event;
 mod feedback;
 mod fill;
 mod flow;
+mod giving_way;
 mod health;
 mod hedge;
 mod identity;
@@ -145,6 +147,8 @@ struct Scratch {
     views: Vec<SubflowView>,
     /// A short stream was left to a faster subflow than the one that asked.
     left_to_faster: bool,
+    /// Data was left to a time when others keep a link less busy: no event tells when.
+    gave_way: bool,
 }
 
 impl Session {

@@ -137,7 +137,8 @@ impl Session {
             }
             again = again.or(at);
         }
-        let left = std::mem::take(&mut self.scratch.left_to_faster);
+        let left = std::mem::take(&mut self.scratch.left_to_faster)
+            | std::mem::take(&mut self.scratch.gave_way);
         let again = again.or(left.then_some(now + DEFER));
         self.timers.set(Timer::Schedule, again);
         None

@@ -26,10 +26,14 @@ use crate::estimator::{Estimator, PathInfo};
 use crate::mechanism::Mechanism;
 use crate::stats::{SubflowState, SubflowStats};
 use crate::wire::Frame;
-use crate::{HelperId, PathNumber, Role, SubflowId};
+use crate::{DeviceLabel, HelperId, PathNumber, Role, SubflowId};
 
 /// Time that an ACK may wait at the peer, and what it takes longer than a one-way delay.
 const ACK_TIME: Duration = Duration::from_millis(30);
+
+/// Interval at which a subflow that gives way to others takes a record all the same: two or three
+/// hundredths of the link.
+const LEAST_EVERY: Duration = Duration::from_millis(500);
 
 /// State of a subflow's handshake.
 #[derive(Debug, PartialEq)]
@@ -53,7 +57,11 @@ pub(crate) struct Subflow {
     pub(crate) name: String,
     pub(crate) helper: Option<HelperId>,
     pub(crate) path: Option<PathNumber>,
+    /// Client: label of the device that lends its link to it.
+    pub(crate) lender: Option<DeviceLabel>,
     pub(crate) role: Role,
+    /// Octets that others than this session have on its link and that go first.
+    pub(crate) others_first: u64,
     /// Step of its cost: of those that have room, the ones of the lowest carry data.
     pub(crate) cost: u8,
     pub(crate) phase: Phase,
@@ -134,6 +142,8 @@ pub(crate) struct Counters {
     pub(crate) redundant_out: u64,
     pub(crate) last_in: Option<Timestamp>,
     pub(crate) last_out: Option<Timestamp>,
+    /// Of streams that are not sensitive to delay.
+    pub(crate) last_bulk_out: Option<Timestamp>,
 }
 
 impl Subflow {
@@ -149,7 +159,9 @@ impl Subflow {
             name: setup.name,
             helper: setup.helper,
             path: setup.path,
+            lender: setup.lender,
             role: setup.role,
+            others_first: 0,
             cost: 0,
             phase,
             hello_at: None,
@@ -279,6 +291,15 @@ impl Subflow {
     pub(crate) fn near_is_full(&self, now: Timestamp) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         self.estimator.near_is_full(now, sent, acked)
+    }
+
+    /// Whether others than this session, which go first, keep its link busy. One record of bulk
+    /// data each now and then goes all the same, so that a transfer without another path goes on.
+    pub(crate) fn gives_way(&self, now: Timestamp) -> bool {
+        let is_recent = |at| now.since(at) < LEAST_EVERY;
+        self.others_first > 0
+            && self.counters.last_bulk_out.is_some_and(is_recent)
+            && self.estimator.keep_busy(now, self.others_first)
     }
 
     /// Whether it is a regular one through a helper whose far hop has shown no rate.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{HelperId, PathNumber, Role};
+use crate::{DeviceLabel, HelperId, PathNumber, Role};
 
 /// A connection as its driver hands it to the session.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct SubflowSetup {
     pub helper: Option<HelperId>,
     /// Number of its path, by which sets of paths name it. Subflows of one pipe have the same.
     pub path: Option<PathNumber>,
+    /// Label of the device that lends its link to it, if the proxy is to know.
+    pub lender: Option<DeviceLabel>,
     /// Role of the subflow in the session.
     pub role: Role,
     /// Exporter of its TLS connection, which MP_JOIN's proof is bound to.
@@ -36,6 +38,7 @@ impl Default for SubflowSetup {
             name: String::new(),
             helper: None,
             path: None,
+            lender: None,
             role: Role::Regular,
             exporter: [0; 32],
             tx_octets: 0,

@@ -18,7 +18,7 @@ use super::secret::Secret;
 use super::varint::{self, VARINT_MAX};
 use crate::class::StreamClass;
 use crate::code::{CloseCode, ResetCode};
-use crate::ids::{HelperId, SessionId, StreamId, SubflowId};
+use crate::ids::{DeviceLabel, HelperId, SessionId, StreamId, SubflowId};
 use crate::least_burst::LeastBurst;
 use crate::path_set::{PathNumber, PathSet};
 use crate::treatment::Treatment;
@@ -170,6 +170,9 @@ impl Frame {
                 let number = PathNumber::new(value.varint()?);
                 path.number = Some(number.ok_or(value.field("path number"))?);
             }
+            (Self::MpCapable { path, .. } | Self::MpJoin { path, .. }, FieldId::LENDER) => {
+                path.lender = Some(DeviceLabel(value.array()?));
+            }
             (Self::PathReport(report), FieldId::SOJOURN) => report.sojourn = Some(value.micros()?),
             (Self::PathReport(report), FieldId::HELD_BACK) => report.held_back = true,
             (Self::Open { confirm, .. }, FieldId::CONFIRM) => *confirm = true,
@@ -306,6 +309,7 @@ impl Body {
             role,
             name: printable(&name, MAX_NAME_BYTES),
             number: None,
+            lender: None,
         })
     }
 

@@ -101,7 +101,7 @@ impl Frame {
                 put_limits(out, limits);
                 put_path(out, path);
                 put_capabilities(out, capabilities);
-                put_path_number(out, path);
+                put_path_fields(out, path);
             }
             Self::MpOk {
                 random,
@@ -126,7 +126,7 @@ impl Frame {
                 varint::put(out, u64::from(subflow.0));
                 out.put_slice(&proof.0);
                 put_path(out, path);
-                put_path_number(out, path);
+                put_path_fields(out, path);
             }
             Self::MpJoinOk { proof } => out.put_slice(&proof.0),
             Self::Close { code, reason } => {
@@ -251,9 +251,12 @@ fn put_path(out: &mut Vec<u8>, p: &PathLabel) {
     put_text(out, &p.name, MAX_NAME_BYTES);
 }
 
-fn put_path_number(out: &mut Vec<u8>, p: &PathLabel) {
+fn put_path_fields(out: &mut Vec<u8>, p: &PathLabel) {
     if let Some(number) = p.number {
         fields::put_varint(out, FieldId::PATH_NUMBER, u64::from(number.get()));
+    }
+    if let Some(lender) = &p.lender {
+        fields::put(out, FieldId::LENDER, &lender.0);
     }
 }
 

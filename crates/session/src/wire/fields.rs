@@ -23,6 +23,8 @@ impl FieldId {
     pub(super) const SERVICES: Self = Self(0x03);
     /// MP_CAPABLE, MP_JOIN: number of the subflow's path.
     pub(super) const PATH_NUMBER: Self = Self(0x04);
+    /// MP_CAPABLE, MP_JOIN: label of the device whose link the subflow uses behind a pipe.
+    pub(super) const LENDER: Self = Self(0x05);
     /// PATH_REPORT: how long the last byte that left the helper had been there.
     pub(super) const SOJOURN: Self = Self(0x10);
     /// OPEN: the primary asks for CONNECTED; no value.
@@ -43,6 +45,7 @@ impl FieldId {
         (Self::FRAME_TYPES, "frame_types"),
         (Self::SERVICES, "services"),
         (Self::PATH_NUMBER, "path_number"),
+        (Self::LENDER, "lender"),
         (Self::SOJOURN, "sojourn"),
         (Self::CONFIRM, "confirm"),
         (Self::COST, "cost"),

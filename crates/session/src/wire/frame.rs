@@ -11,7 +11,7 @@ use super::frame_type::FrameType;
 use super::role::Role;
 use super::secret::Secret;
 use crate::code::{CloseCode, ResetCode};
-use crate::ids::{HelperId, SessionId, StreamId, SubflowId};
+use crate::ids::{DeviceLabel, HelperId, SessionId, StreamId, SubflowId};
 use crate::least_burst::LeastBurst;
 use crate::path_set::PathNumber;
 use crate::treatment::Treatment;
@@ -41,6 +41,8 @@ pub struct PathLabel {
     pub role: Role,
     /// Name for people, at most [`MAX_NAME_BYTES`](super::bounds::MAX_NAME_BYTES) octets.
     pub name: String,
+    /// The device that lends its link to the subflow, if the primary says so.
+    pub lender: Option<DeviceLabel>,
     /// Number by which sets of paths name it, if it has one. An express has that of its pipe.
     pub number: Option<PathNumber>,
 }

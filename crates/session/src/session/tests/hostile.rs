@@ -176,6 +176,7 @@ fn expresses_are_joins_and_leave_room_for_paths() {
         role: Role::Express,
         name: "phone".to_owned(),
         number: None,
+        lender: None,
     };
     let (mut s, _) = server();
     let mut client = Session::client(SessionConfig::default(), [3; 32]);

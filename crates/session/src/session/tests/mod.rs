@@ -5,6 +5,7 @@ mod confirm;
 mod costs;
 mod express;
 mod feedback;
+mod giving_way;
 mod go_away;
 mod hostile;
 mod known;

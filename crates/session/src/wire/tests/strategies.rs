@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use crate::wire::*;
 use crate::{
-    CloseCode, HelperId, LeastBurst, PathNumber, PathSet, ResetCode, SessionId, StreamClass,
-    StreamId, SubflowId, Treatment,
+    CloseCode, DeviceLabel, HelperId, LeastBurst, PathNumber, PathSet, ResetCode, SessionId,
+    StreamClass, StreamId, SubflowId, Treatment,
 };
 
 fn subflow() -> impl Strategy<Value = SubflowId> {
@@ -54,12 +54,14 @@ fn capabilities() -> impl Strategy<Value = Capabilities> {
 fn path() -> impl Strategy<Value = PathLabel> {
     let helper = proptest::option::of(0..u32::MAX);
     let number = proptest::option::of(path_number());
-    let all = (helper, role(), "[a-z]{0,64}", number);
-    all.prop_map(|(helper, role, name, number)| PathLabel {
+    let lender = proptest::option::of(any::<[u8; 16]>());
+    let all = (helper, role(), "[a-z]{0,64}", number, lender);
+    all.prop_map(|(helper, role, name, number, lender)| PathLabel {
         helper: helper.map(HelperId),
         role,
         name,
         number,
+        lender: lender.map(DeviceLabel),
     })
 }
 

@@ -10,8 +10,8 @@ use super::round_trip::parse_all;
 use crate::handshake::SessionKey;
 use crate::wire::*;
 use crate::{
-    CloseCode, HelperId, LeastBurst, PathNumber, PathSet, ResetCode, SessionId, StreamClass,
-    StreamId, SubflowId,
+    CloseCode, DeviceLabel, HelperId, LeastBurst, PathNumber, PathSet, ResetCode, SessionId,
+    StreamClass, StreamId, SubflowId,
 };
 
 const FILE: &str = include_str!("../../../../../docs/protocol-vectors.txt");
@@ -97,6 +97,7 @@ fn join(role: Role) -> Frame {
             role,
             name: "tablet".to_owned(),
             number: None,
+            lender: None,
         },
     }
 }
@@ -113,6 +114,15 @@ fn paths(numbers: &[u64]) -> PathSet {
 fn with_number(mut frame: Frame, n: u64) -> Frame {
     if let Frame::MpCapable { path, .. } | Frame::MpJoin { path, .. } = &mut frame {
         path.number = Some(number(n));
+    }
+    frame
+}
+
+/// The frame, with the number of a path and the label of the device that lends its link.
+fn with_lender(frame: Frame, n: u64) -> Frame {
+    let mut frame = with_number(frame, n);
+    if let Frame::MpCapable { path, .. } | Frame::MpJoin { path, .. } = &mut frame {
+        path.lender = Some(DeviceLabel(rising(SESSION)));
     }
     frame
 }
@@ -266,6 +276,7 @@ fn frames() -> BTreeMap<&'static str, Frame> {
         ("mp-join", join(Role::Backup)),
         ("mp-join-express", join(Role::Express)),
         ("mp-join-path", with_number(join(Role::Regular), 61)),
+        ("mp-join-lender", with_lender(join(Role::Regular), 5)),
         (
             "mp-join-ok",
             Frame::MpJoinOk {

@@ -1,0 +1,162 @@
+//! Links of which others than the session have a part.
+
+use std::time::Duration;
+
+use super::pair::{Pair, at, joined, pattern};
+use crate::*;
+
+/// More than a link carries in a round trip.
+const BUSY: u64 = 1 << 20;
+
+fn run(p: &mut Pair, ms: u64) {
+    p.run(p.now + Duration::from_millis(ms), |_| false);
+}
+
+#[test]
+fn bulk_data_keeps_away_from_a_link_that_others_who_go_first_keep_busy() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.run(at(1_300), |p| p.opened().contains(&id));
+    let carried = |p: &mut Pair, first: [u64; 2], len: usize| {
+        let before = [direct, helper].map(|on| p.octets_down(on));
+        p.server().set_others_first(direct, first[0]);
+        p.server().set_others_first(helper, first[1]);
+        p.server().write(id, pattern(len));
+        run(p, 1_500);
+        let after = [direct, helper].map(|on| p.octets_down(on));
+        [0, 1].map(|i| after[i] - before[i])
+    };
+    let some = 50_000..600_000;
+    let both = carried(&mut p, [0, 0], 500_000);
+    assert!(both.iter().all(|octets| some.contains(octets)), "{both:?}");
+    for first in [[0, BUSY], [BUSY, 0]] {
+        let [direct, helper] = carried(&mut p, first, 500_000);
+        let (used, other) = if first[0] == 0 {
+            (direct, helper)
+        } else {
+            (helper, direct)
+        };
+        assert!(used > 440_000 && other < 60_000, "{used} {other}");
+    }
+    // Less than a round trip: the link would be idle.
+    let both = carried(&mut p, [0, 100], 500_000);
+    assert!(both.iter().all(|octets| some.contains(octets)), "{both:?}");
+    // On all links: it waits, until the others have been through.
+    let none = carried(&mut p, [BUSY, BUSY], 500_000);
+    assert!(
+        none.iter().all(|octets| (1..60_000).contains(octets)),
+        "{none:?}"
+    );
+    assert!(p.server().unscheduled_bytes() > 380_000);
+    for on in [direct, helper] {
+        p.server().set_others_first(on, 0);
+    }
+    run(&mut p, 1_500);
+    assert_eq!(p.client_got[&id].0.len(), 2_500_000);
+}
+
+#[test]
+fn delay_sensitive_data_waits_for_nobody() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let to = Destination::Addr("192.0.2.1:80".parse().unwrap());
+    let opened = p.client.open(p.now, to, StreamClass::Interactive);
+    let id = opened.expect("stream");
+    p.run(at(1_300), |p| p.opened().contains(&id));
+    for on in [direct, helper] {
+        p.server().set_others_first(on, BUSY);
+    }
+    // More often than a subflow that gives way takes a record.
+    for sent in 1..=5 {
+        p.server().write(id, pattern(3_000));
+        run(&mut p, 60);
+        assert_eq!(p.client_got[&id].0.len(), sent * 3_000);
+    }
+}
+
+#[test]
+fn beside_delay_sensitive_data_bulk_data_gives_way_all_the_same() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let bulk = p.open();
+    let to = Destination::Addr("192.0.2.1:80".parse().unwrap());
+    let opened = p.client.open(p.now, to, StreamClass::Interactive);
+    let interactive = opened.expect("stream");
+    p.run(at(1_300), |p| p.opened().len() == 2);
+    for on in [direct, helper] {
+        p.server().set_others_first(on, BUSY);
+    }
+    p.server().write(bulk, pattern(1_000_000));
+    p.server().write(interactive, pattern(4_000_000));
+    run(&mut p, 1_000);
+    let got = [bulk, interactive].map(|id| p.client_got[&id].0.len());
+    // A record each half second, over each link; otherwise it would have an eighth.
+    assert!((1..100_000).contains(&got[0]), "{got:?}");
+    assert!(got[1] > 800_000, "{got:?}");
+    // Nothing happens when others have been through.
+    for on in [direct, helper] {
+        p.server().set_others_first(on, 0);
+    }
+    run(&mut p, 4_000);
+    let got = [bulk, interactive].map(|id| p.client_got[&id].0.len());
+    assert_eq!(got, [1_000_000, 4_000_000]);
+}
+
+#[test]
+fn bytes_behind_the_peers_window_do_not_wait_for_a_link() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let [id, other] = [p.open(), p.open()];
+    p.run(at(1_300), |p| p.opened().len() == 2);
+    p.client_ignores.extend([id, other]);
+    p.server().write(id, pattern(16_000_000));
+    assert!([direct, helper].iter().all(|on| p.server().waits_for(*on)));
+    run(&mut p, 12_000);
+    // This one has a window of its own.
+    p.server().write(other, pattern(16_000_000));
+    run(&mut p, 12_000);
+    assert!(p.server().unscheduled_bytes() > 0);
+    assert!(![direct, helper].iter().any(|on| p.server().waits_for(*on)));
+}
+
+#[test]
+fn a_session_says_what_it_has_on_a_link_and_what_is_demanded() {
+    let (mut p, direct, _) = joined(SessionConfig::default());
+    let id = p.open();
+    p.run(at(1_300), |p| p.opened().contains(&id));
+    let now = p.now;
+    let own = p.server().own_rate(now).mbps();
+    assert!((7.0..9.0).contains(&own), "of the direct path: {own}");
+    assert!(p.server().octets_on_link(now, direct) < 3_000);
+    assert!(!p.server().waits_for(direct));
+    p.server().write(id, pattern(1_000_000));
+    assert_eq!(p.server().demanded_bytes(), 1_000_000);
+    assert!(p.server().waits_for(direct) && !p.server().waits_for(SubflowId(9)));
+    run(&mut p, 300);
+    let (now, waiting) = (p.now, p.server().unscheduled_bytes());
+    let on_link = p.server().octets_on_link(now, direct);
+    assert!(
+        waiting > 0 && (20_000..200_000).contains(&on_link),
+        "{waiting} {on_link}"
+    );
+    assert_eq!(p.server().demanded_bytes(), 1_000_000);
+    p.server().reset(now, id, ResetCode::Cancelled);
+    assert_eq!(p.server().demanded_bytes(), 1_000_000 - waiting);
+    assert!(!p.server().waits_for(direct));
+}
+
+#[test]
+fn a_hello_names_the_device_that_lends_its_link() {
+    let mut client = Session::client(SessionConfig::default(), [1; 32]);
+    let setup = SubflowSetup {
+        helper: Some(HelperId(0)),
+        lender: Some(DeviceLabel([7; 16])),
+        ..SubflowSetup::default()
+    };
+    let id = client.add_subflow(at(1), setup);
+    client.handle_room(id, 10_000);
+    let mut record = Vec::new();
+    client.poll_transmit(at(1), &mut record).expect("hello");
+    let (hello, _) = parse_hello(record.into()).expect("hello");
+    assert!(matches!(
+        hello,
+        Hello::Capable { path, .. } if path.lender == Some(DeviceLabel([7; 16]))
+    ));
+}
