@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpbond_sim::world::{
-    BufferDelay, FeedbackRule, Mechanism, ReinjectionRule, SchedulerKind, StreamOrder,
+    BufferDelay, FeedbackRule, Mechanism, ReinjectionRule, SchedulerKind, Sessions, StreamOrder,
 };
 use mpbond_units::{Size, duration_text};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -74,6 +74,10 @@ pub struct Scheme {
     /// for quantities that name the second user.
     #[serde(default)]
     pub dual: bool,
+    /// Whether the proxy orders the bytes of the two users of dual mode on the links that they
+    /// share (ADR 0069). Only in files with `simulated = true`.
+    #[serde(default)]
+    pub ledger: bool,
     /// Rule of reinjection: which bytes are sent again on another subflow.
     #[serde(default)]
     pub reinjection: ReinjectionRule,
@@ -215,6 +219,14 @@ impl Scheme {
     pub(crate) fn is_tethered(&self) -> bool {
         let forwards = self.scheme == Carrier::Kibbutz || !self.split;
         forwards && self.devices > 1
+    }
+
+    /// What the sessions of its users know of each other.
+    pub(crate) fn sessions(&self) -> Sessions {
+        match self.ledger {
+            true => Sessions::InLedger,
+            false => Sessions::Independent,
+        }
     }
 
     /// Chunk size of `combine`, in bytes.

@@ -104,7 +104,7 @@ impl Prepared<'_> {
         let users = std::iter::once(first).chain(others);
         match self.scheme.scheme {
             Carrier::Single => users.map(|user| observe_plain(&user.scenario)).collect(),
-            _ => World::observe_together(users.collect()),
+            _ => World::observe_together(users.collect(), self.scheme.sessions()),
         }
     }
 }

@@ -92,6 +92,7 @@ pub use scenario::{
     Before, Daemon, Ending, Exchange, Fault, Happening, Lasting, Manner, Pace, Pause, Route,
     Scenario, TwoWay,
 };
+pub use together::Sessions;
 pub use user::User;
 pub use visit::{Program, Visit, VisitOutcome};
 pub use when::When;

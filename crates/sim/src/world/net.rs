@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use mpbond_manager::{LinkLedger, LinkOf};
+use mpbond_session::Session;
 use mpbond_units::Timestamp;
 
 use super::bluetooth::Carried;
@@ -59,6 +61,8 @@ pub(super) struct Links {
     models: Models<(usize, Content)>,
     /// Links by name: up, down.
     seats: Vec<(String, [Seat; 2])>,
+    /// Whose bytes go first on each link, by net and index in `seats`; where nets tell each other.
+    pub(super) ledger: Option<LinkLedger<usize, usize>>,
     /// By net: packets that have arrived and that another one has met.
     met: Vec<Vec<(Seat, Delivered<Content>)>>,
 }
@@ -71,6 +75,8 @@ pub(super) struct Net {
     links: SharedLinks,
     /// Its number among those that share the links.
     number: usize,
+    /// By link of the scenario: its index among all.
+    keys: Vec<usize>,
     /// Two for each of the scenario's links: up, down.
     seats: Vec<Seat>,
     conns: Vec<Conn>,
@@ -110,7 +116,7 @@ impl Net {
     ) -> Self {
         let mut all = shared.borrow_mut();
         let known = all.seats.len();
-        let (mut seats, mut bluetooth) = (Vec::new(), Vec::new());
+        let (mut seats, mut bluetooth, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (i, link) in links.iter().enumerate() {
             let seed = seed
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -128,6 +134,8 @@ impl Net {
                     seats
                 }
             };
+            let key = all.seats.iter().position(|(name, _)| *name == link.name);
+            keys.push(key.unwrap_or_default());
             seats.extend(match reversed.contains(&i) {
                 true => [down, up],
                 false => [up, down],
@@ -138,6 +146,7 @@ impl Net {
         Self {
             links: shared.clone(),
             number,
+            keys,
             seats,
             conns: Vec::new(),
             streams: BTreeMap::new(),
@@ -150,6 +159,28 @@ impl Net {
             asleep: false,
             events: 0,
             passed: keeps_packets.then(Vec::new),
+        }
+    }
+
+    /// Whether the sessions over its links tell each other what they have there.
+    pub(super) fn has_ledger(&self) -> bool {
+        self.links.borrow().ledger.is_some()
+    }
+
+    /// Exchanges what sessions tell each other of links, if they do. `links` are those that leave
+    /// the session's end, by index in the scenario.
+    pub(super) fn exchange(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        mut links: Vec<LinkOf<usize>>,
+    ) {
+        if let Some(ledger) = &mut self.links.borrow_mut().ledger {
+            for of in &mut links {
+                of.link = self.keys[of.link];
+            }
+            ledger.set_links(self.number, &links);
+            ledger.exchange(now, self.number, session);
         }
     }
 

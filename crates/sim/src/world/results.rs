@@ -1,6 +1,6 @@
 //! Results of a host's session, carried out: events, bytes for applications, records for sockets.
 
-use mpbond_manager::SubflowFacts;
+use mpbond_manager::{LinkOf, SubflowFacts};
 use mpbond_session::{Destination, Event, Session, StreamId, SubflowId};
 
 use super::app::{App, Running};
@@ -144,11 +144,37 @@ impl Host {
         Ok(())
     }
 
+    /// Proxy: exchanges with others what is on its links, where they do.
+    fn exchange(&mut self, s: &Surroundings) {
+        if self.side != Side::Proxy || !s.net.has_ledger() {
+            return;
+        }
+        let up = |l: &usize| match s.lines[*l].ends[self.side as usize].stage {
+            Stage::Up(subflow) if self.owns(&s.lines[*l]) => {
+                let route = &s.routes[s.lines[*l].route];
+                let link = *route.links.last()?;
+                let is_own = route.helper.is_none();
+                Some(LinkOf {
+                    subflow,
+                    link,
+                    is_own,
+                })
+            }
+            _ => None,
+        };
+        let links: Vec<_> = s.live.iter().filter_map(up).collect();
+        let clock = self.clock(s.now);
+        if let Some(session) = &mut self.session {
+            s.net.exchange(clock, session, links);
+        }
+    }
+
     /// Fetches records and writes them as the daemons' driver does: one record at a time to a
     /// socket, and none while the socket is full.
     fn transmit(&mut self, s: &mut Surroundings) -> bool {
         let clock = self.clock(s.now);
         self.refresh_paths(s);
+        self.exchange(s);
         let mut any = false;
         let mut flush: Vec<usize> = Vec::new();
         loop {

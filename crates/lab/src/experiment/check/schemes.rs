@@ -112,11 +112,11 @@ fn simulated(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
     const USERS: std::ops::RangeInclusive<usize> = 1..=16;
     let of_links = !scheme.costs.is_empty() || !scheme.standby.is_empty();
     let of_links = of_links || !scheme.weak_below.is_empty();
-    let is_used = of_links || scheme.chunk_ends || scheme.users != 1;
+    let is_used = of_links || scheme.chunk_ends || scheme.users != 1 || scheme.ledger;
     if is_used && (scheme.scheme != Carrier::Mpbond || !e.simulated) {
         return Some(
-            "costs, standby, weak_below, chunk_ends and users are only for `mpbond`, in a file \
-             with `simulated = true`",
+            "costs, standby, weak_below, chunk_ends, users and ledger are only for `mpbond`, in a \
+             file with `simulated = true`",
         );
     }
     if scheme.pipe_radios {
@@ -135,6 +135,9 @@ fn simulated(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
     }
     if scheme.chunk_ends && !e.workloads_of(scheme).all(|w| !w.files.is_empty()) {
         return Some("chunk_ends is only for `files`: list its `workloads`");
+    }
+    if scheme.ledger && !scheme.dual {
+        return Some("ledger is only for `dual`");
     }
     if !USERS.contains(&scheme.users) {
         return Some("users: from 1 to 16");

@@ -179,7 +179,7 @@ fn keys_of_rows_are_refused_with_place_and_reason() {
     };
     let error = real(with("costs = { phone = 1 }", &file));
     assert!(
-        error.contains("costs, standby, weak_below, chunk_ends and users are only"),
+        error.contains("costs, standby, weak_below, chunk_ends, users and ledger are only"),
         "{error}"
     );
     let seen = with("", &file).replace("down = 8\n", "down = 8\nsignal_dbm = [[\"0s\", -51]]\n");

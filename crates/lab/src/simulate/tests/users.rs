@@ -49,6 +49,21 @@ fn users_that_lend_to_each_other_gain_when_they_do_not_fetch_at_once() {
     assert_eq!(text(&all), text(&dual()), "seeds replay");
 }
 
+#[test]
+fn with_a_ledger_users_that_lend_to_each_other_send_in_turn() {
+    let text = links([5, 5, 50], NO_MORE)
+        + &mpbond("at once", "dual = true")
+        + &mpbond("in turn", "dual = true\nledger = true")
+        + &workload("chunks", "down", &chunks("2s"));
+    let all = run(&virtual_only(&text).unwrap(), 0, 2);
+    let mean = |scheme| {
+        let figure = |quantity| figure(&all, scheme, "chunks", quantity);
+        figure(Quantity::ChunkS) + figure(Quantity::SecondChunkS)
+    };
+    let (at_once, in_turn) = (mean("at once"), mean("in turn"));
+    assert!(in_turn < 0.99 * at_once, "{in_turn} {at_once}");
+}
+
 fn cell(medium: &str, users: usize) -> Vec<Transfer> {
     let air = "[[medium]]\nname = \"cell\"\nrate = \"8 Mbit/s\"\nduplex = \"full\"\n";
     let one = mpbond("one", &format!("users = {users}")).replace("devices = 2", "devices = 1");
@@ -95,6 +110,7 @@ fn users_are_refused_where_they_cannot_be() {
             "scheme \"m\": users: from 1 to 16",
         ),
         (with("users = 2", &file), "only for `chunks` without dual"),
+        (with("ledger = true", &chunks), "ledger is only for `dual`"),
         (
             with("users = 2\ndual = true", &chunks),
             "only for `chunks` without dual",

@@ -1,0 +1,245 @@
+//! Dual mode: two users who lend to each other, with sessions that are independent or in one ledger
+//! of links (ADR 0069).
+
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+use std::array::from_fn;
+use std::ops::Range;
+use std::time::Duration;
+
+use mpbond_sim::link::{LinkConfig, Rate};
+use mpbond_sim::world::{Exchange, HelperId, Route, Scenario, Sessions, TwoWay, User, When, World};
+use mpbond_units::BitRate;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+const MB: f64 = 1e6;
+
+/// What the two users have and do.
+#[derive(Clone, Copy)]
+struct Setting {
+    name: &'static str,
+    /// Rates of the own links in Mbit/s.
+    mbps: [f64; 2],
+    /// Sizes of each user's chunks: evenly distributed in their logarithm.
+    bytes: [[f64; 2]; 2],
+    /// Pauses between chunks, in seconds.
+    pauses_s: [f64; 2],
+    /// Chunks of each user.
+    chunks: [usize; 2],
+}
+
+/// Figure 8 of MPBond, with its pauses.
+const FIGURE: Setting = Setting {
+    name: "chunks of 1 MB, pauses of 1 to 5 s",
+    mbps: [5.0; 2],
+    bytes: [[MB; 2]; 2],
+    pauses_s: [1.0, 5.0],
+    chunks: [20; 2],
+};
+
+/// The same with pauses in which the links are hardly ever idle.
+const SHORT_PAUSES: Setting = Setting {
+    name: "chunks of 1 MB, pauses of 0 to 1 s",
+    pauses_s: [0.0, 1.0],
+    ..FIGURE
+};
+
+const MIXED: Setting = Setting {
+    name: "chunks of 0.1 to 4 MB, pauses of 0 to 4 s",
+    bytes: [[0.1 * MB, 4.0 * MB]; 2],
+    pauses_s: [0.0, 4.0],
+    ..FIGURE
+};
+
+const UNEQUAL: Setting = Setting {
+    name: "own links of 8 and 3 Mbit/s, pauses of 0 to 1 s",
+    mbps: [8.0, 3.0],
+    ..SHORT_PAUSES
+};
+
+const BESIDE_A_DOWNLOAD: Setting = Setting {
+    name: "one user downloads 30 MB, pauses of 0 to 1 s of the other one",
+    bytes: [[30.0 * MB; 2], [MB; 2]],
+    chunks: [1, 20],
+    ..SHORT_PAUSES
+};
+
+/// Of the download the proxy keeps 8 MiB: 1.3 s over the own link.
+const FAST: Setting = Setting {
+    name: "own links of 50 Mbit/s, one user downloads 150 MB beside chunks of 5 MB",
+    mbps: [50.0; 2],
+    bytes: [[150.0 * MB; 2], [5.0 * MB; 2]],
+    chunks: [1, 15],
+    ..SHORT_PAUSES
+};
+
+const FAR_APART: Setting = Setting {
+    name: "own links of 50 and 5 Mbit/s, the first user downloads 100 MB beside chunks of 1 MB",
+    mbps: [50.0, 5.0],
+    bytes: [[100.0 * MB; 2], [MB; 2]],
+    chunks: [1, 15],
+    ..SHORT_PAUSES
+};
+
+/// Mean and 95th percentile of the times of each user's chunks, in seconds, or ratios of them.
+type Figures = [[f64; 2]; 2];
+
+/// A number from 0 to 1.
+fn draw(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+fn users(setting: &Setting, number: u64) -> Vec<User> {
+    let mut rng = ChaCha8Rng::seed_from_u64(number);
+    let mut link = |name: &str, mbps: f64, delay_ms: f64| {
+        let rate = Rate::Constant(BitRate::from_mbps(mbps));
+        let delay = Duration::from_secs_f64((delay_ms + draw(&mut rng)) / 1e3);
+        TwoWay::symmetric(name, LinkConfig::new(rate).with_delay(delay))
+    };
+    let [first, second] = setting.mbps;
+    let own = [link("first", first, 25.0), link("second", second, 25.0)];
+    let pipe = link("pipe", 50.0, 2.0);
+    let user = |user: usize| {
+        let links = vec![own[user].clone(), pipe.clone(), own[1 - user].clone()];
+        let routes = vec![
+            Route::direct("own", 0),
+            Route::through("lent", HelperId(0), 1, 2),
+        ];
+        let mut scenario = Scenario {
+            seed: number,
+            has_bounds: false,
+            ..Scenario::new(links, routes)
+        };
+        let mut rng = ChaCha8Rng::seed_from_u64(number ^ ((user as u64 + 1) << 40));
+        for chunk in 0..setting.chunks[user] {
+            let [least, most] = setting.pauses_s;
+            let pause = Duration::from_secs_f64(least + draw(&mut rng) * (most - least));
+            let start = match chunk.checked_sub(1) {
+                Some(before) => When::AfterEnd(before, pause),
+                None => When::AfterJoined(Duration::from_secs(5) + pause),
+            };
+            let [least, most] = setting.bytes[user];
+            let bytes = least * (most / least).powf(draw(&mut rng));
+            scenario.exchanges.push(Exchange {
+                by_length: true,
+                ..Exchange::download(start, bytes as u64)
+            });
+        }
+        let reversed = if user == 0 { vec![] } else { vec![1] };
+        User { scenario, reversed }
+    };
+    (0..2).map(user).collect()
+}
+
+/// Figures of one draw.
+fn times(setting: &Setting, number: u64, sessions: Sessions) -> Figures {
+    let all = World::observe_together(users(setting, number), sessions);
+    let figures = |user: usize| {
+        assert!(all[user].failure.is_none(), "{:?}", all[user].failure);
+        let exchanges = all[user].exchanges.iter();
+        let took = exchanges.map(|x| x.as_ref().unwrap().took.unwrap().as_secs_f64());
+        let mut took: Vec<f64> = took.collect();
+        took.sort_by(f64::total_cmp);
+        let mean = took.iter().sum::<f64>() / took.len() as f64;
+        [mean, took[(took.len() * 95).div_ceil(100) - 1]]
+    };
+    [figures(0), figures(1)]
+}
+
+/// Means over draws of the figures of [`times`], of independent sessions and of those in a ledger,
+/// and of the ratios of the latter to the former; and half the width of the 95 % intervals of the
+/// ratios' means.
+fn compared(setting: &Setting, draws: Range<u64>) -> [Figures; 4] {
+    let all = draws.map(|number| {
+        let of = |sessions| times(setting, number, sessions);
+        [of(Sessions::Independent), of(Sessions::InLedger)]
+    });
+    let all: Vec<_> = all.collect();
+    let n = all.len() as f64;
+    let mean = |of: &dyn Fn(&[Figures; 2], usize, usize) -> f64| {
+        [0, 1].map(|user| {
+            [0, 1].map(|figure| {
+                let each = all.iter().map(|both| of(both, user, figure));
+                each.sum::<f64>() / n
+            })
+        })
+    };
+    let ratio =
+        |[independent, ledger]: &[Figures; 2], u: usize, f: usize| ledger[u][f] / independent[u][f];
+    let ratios = mean(&ratio);
+    let interval = |u: usize, f: usize| {
+        let squares = all
+            .iter()
+            .map(|both| (ratio(both, u, f) - ratios[u][f]).powi(2));
+        1.96 * (squares.sum::<f64>() / (n - 1.0) / n).sqrt()
+    };
+    [
+        mean(&|[independent, _], u, f| independent[u][f]),
+        mean(&|[_, ledger], u, f| ledger[u][f]),
+        ratios,
+        from_fn(|u| from_fn(|f| interval(u, f))),
+    ]
+}
+
+#[test]
+fn a_ledger_gains_on_mean_and_95th_percentile_of_chunks() {
+    for (setting, most) in [(FIGURE, 0.95), (SHORT_PAUSES, 1.0)] {
+        let [_, _, ratios, _] = compared(&setting, 0..4);
+        let [mean, p95] = [0, 1].map(|figure| (ratios[0][figure] + ratios[1][figure]) / 2.0);
+        assert!(mean < most && p95 < most, "{}: {ratios:?}", setting.name);
+    }
+}
+
+#[test]
+fn a_ledger_delays_nobody_where_own_links_are_unlike() {
+    for (setting, draws) in [(UNEQUAL, 0..4), (FAR_APART, 0..2)] {
+        let [_, _, ratios, _] = compared(&setting, draws);
+        let mut all = ratios.iter().flatten();
+        let name = setting.name;
+        assert!(all.all(|ratio| *ratio < 1.1), "{name}: {ratios:?}");
+    }
+}
+
+/// Figures of ADR 0069: `cargo test -p mpbond-sim --test dual figures -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints figures, for a minute"]
+fn figures() {
+    print(0..20);
+}
+
+/// The same of draws by which no rule was chosen.
+#[test]
+#[ignore = "prints figures, for minutes"]
+fn fresh_draws() {
+    print(2_000..2_040);
+}
+
+fn print(draws: Range<u64>) {
+    let all = [
+        FIGURE,
+        SHORT_PAUSES,
+        MIXED,
+        UNEQUAL,
+        BESIDE_A_DOWNLOAD,
+        FAST,
+        FAR_APART,
+    ];
+    std::thread::scope(|scope| {
+        let threads = all.iter().map(|setting| {
+            let draws = draws.clone();
+            scope.spawn(move || {
+                let [independent, ledger, ratios, interval] = compared(setting, draws);
+                format!(
+                    "{}: mean and 95th percentile of each user\n  independent {independent:.2?}\n  \
+                     ledger {ledger:.2?}\n  ratio {ratios:.3?}\n  within {interval:.3?}",
+                    setting.name
+                )
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        for thread in threads {
+            println!("{}", thread.join().unwrap());
+        }
+    });
+}
