@@ -18,6 +18,7 @@ use tracing::{debug, info, warn};
 use super::answer::{Answer, Asker};
 use super::clock::Clock;
 use super::fair_queue::{OPENING, Turn};
+use super::links::OwnLinks;
 use super::log::TransferLog;
 use super::names::SubflowNames;
 use super::notice::Notice;
@@ -51,6 +52,8 @@ pub(super) struct Inner {
     pub(super) account: Account,
     /// Limits lines about connections that come and go.
     pub(super) lines: Rc<PeerLog<DeviceId>>,
+    /// Proxy: links that other sessions may have as well.
+    pub(super) links: Option<OwnLinks>,
     /// Bytes that wait for applications' sockets, over all streams.
     pub(super) pending: u64,
     /// Primary: streams that will be opened for clients that are being answered.

@@ -17,6 +17,7 @@ mod fair_queue;
 mod farewell;
 mod handle;
 mod inner;
+mod links;
 mod log;
 mod names;
 mod notice;
@@ -60,6 +61,7 @@ pub use clock::Clock;
 pub use fair_queue::FairQueue;
 pub use farewell::{refuse, say_close};
 pub use handle::Handle;
+pub(crate) use links::{Links, OwnLinks};
 pub use log::TransferLog;
 pub use notice::Notice;
 pub use place::Place;
@@ -79,6 +81,7 @@ pub struct Seat {
     turn: Turn,
     account: Account,
     lines: Rc<PeerLog<DeviceId>>,
+    links: Option<OwnLinks>,
 }
 
 impl Seat {
@@ -91,7 +94,16 @@ impl Seat {
             turn: queue.join(),
             account: memory.session()?,
             lines: Rc::new(PeerLog::of_connections()),
+            links: None,
         })
+    }
+
+    /// Proxy: with a place among the sessions that may have links in common.
+    pub(crate) fn with_links(self, links: OwnLinks) -> Self {
+        Self {
+            links: Some(links),
+            ..self
+        }
     }
 
     /// With a limit of log lines that this session shares with others.
@@ -135,6 +147,7 @@ impl Driver {
                 turn: seat.turn,
                 account: seat.account,
                 lines: seat.lines,
+                links: seat.links,
                 pending: 0,
                 reserved: 0,
                 given_up: false,
@@ -234,6 +247,11 @@ impl Driver {
                     inner.account.give_back(memory::SUBFLOW);
                 }
                 first?;
+            }
+            if let Some(links) = &mut inner.links
+                && let Some(from) = tls.tcp().and_then(|tcp| tcp.peer_addr().ok())
+            {
+                links.joined(id, path, from.ip());
             }
             Ok(id)
         });

@@ -21,6 +21,9 @@ impl Inner {
     pub(super) fn transmit(&mut self) -> bool {
         self.refresh_paths();
         let now = self.clock.now();
+        if let Some(links) = &mut self.links {
+            links.exchange(now, &mut self.session);
+        }
         let mut any = false;
         let mut flush = Vec::new();
         loop {
@@ -126,6 +129,9 @@ impl Inner {
     pub(super) fn close_subflow(&mut self, id: SubflowId) {
         let now = self.clock.now();
         self.session.handle_subflow_closed(now, id);
+        if let Some(links) = &mut self.links {
+            links.closed(id);
+        }
         let Some(mut io) = self.subflows.remove(&id) else {
             return;
         };

@@ -9,7 +9,7 @@ use mpbond_manager::{Link, LinkId, SNIFF_PAUSE};
 use mpbond_net::DeviceId;
 use mpbond_net::pipe::PipeAddress;
 use mpbond_price::PipeRadios;
-use mpbond_session::{HelperId, PathNumber, PathSet};
+use mpbond_session::{DeviceLabel, HelperId, PathNumber, PathSet};
 
 use crate::api::EventKind;
 use crate::config::{HelperAddress, HelperRef, PathConfig, PrimaryConfig};
@@ -108,6 +108,8 @@ pub(super) struct LinksUp(pub(super) RefCell<BTreeMap<LinkId, (EventKind, String
 #[derive(Default)]
 pub(super) struct Links {
     by_id: BTreeMap<LinkId, Rc<LinkConfig>>,
+    /// The proxy, which is told the devices behind pipes.
+    proxy: Option<DeviceId>,
     /// Numbers of the helpers that have been configured since the start. Pipes to one device have
     /// one number, and a reload keeps it.
     helpers: HashMap<DeviceId, HelperId>,
@@ -123,7 +125,10 @@ impl Links {
     /// Those of the start, and what the manager has to know of them, which numbers them in this
     /// order.
     pub(super) fn new(config: &PrimaryConfig) -> (Self, Vec<Link>) {
-        let mut links = Self::default();
+        let mut links = Self {
+            proxy: Some(config.proxy.id),
+            ..Self::default()
+        };
         let mut setups = Vec::new();
         for (id, link) in (0..).map(LinkId).zip(LinkConfig::all(config)) {
             setups.push(links.setup(&link));
@@ -198,6 +203,9 @@ impl Links {
                 Link {
                     backup: pipe.backup,
                     number,
+                    lender: self
+                        .proxy
+                        .map(|proxy| DeviceLabel::new(proxy.as_bytes(), pipe.id.as_bytes())),
                     place: pipe.place,
                     radios: pipe.radios,
                     by_app: pipe.by_app,
@@ -268,6 +276,17 @@ mod tests {
         ] {
             assert!(!bluetooth.has_connections_of(&other));
         }
+    }
+
+    #[test]
+    fn the_proxy_is_told_the_device_behind_a_pipe() {
+        let mut links = Links {
+            proxy: Some(DeviceId::from_bytes([9; 32])),
+            ..Links::default()
+        };
+        let lender = links.setup(&LinkConfig::Pipe(pipe("phone", 1))).lender;
+        assert_eq!(lender, Some(DeviceLabel::new(&[9; 32], &[1; 32])));
+        assert_ne!(lender, Some(DeviceLabel::new(&[8; 32], &[1; 32])));
     }
 
     #[test]

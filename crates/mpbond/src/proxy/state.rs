@@ -3,15 +3,16 @@
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use anyhow::Context as _;
+use mpbond_net::DeviceId;
 use mpbond_net::dest::DestinationPolicy;
 use mpbond_net::identity::Identity;
 use mpbond_net::tls::{Label, Trust};
-use mpbond_session::SessionConfig;
+use mpbond_session::{DeviceLabel, SessionConfig};
 use tracing::debug;
 
 use super::registry::Registry;
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
-use crate::driver::{Clock, TransferLog};
+use crate::driver::{Clock, Links, TransferLog};
 use crate::internal::Internal;
 use crate::memory::{self, Memory};
 use crate::sandbox::{self, Access, Place};
@@ -32,6 +33,8 @@ pub(super) struct Proxy {
     /// First octets of the ids of its sessions.
     pub(super) label: Label,
     pub(super) memory: Memory,
+    /// Links that sessions have in common.
+    pub(super) links: Links,
     /// Maximum memory without a configured one.
     default_memory_bytes: u64,
     pub(super) log: TransferLog,
@@ -74,11 +77,17 @@ impl Proxy {
             label: Label(random::bytes().context("random octets")?),
             memory: Memory::new(config.memory_bytes.unwrap_or(default_memory_bytes)),
             default_memory_bytes,
+            links: Links::default(),
             log: TransferLog::default(),
             clock: Clock::start(),
             sandboxed: OnceLock::new(),
             config,
         })
+    }
+
+    /// Label of a device at this proxy.
+    pub(super) fn label_of(&self, device: &DeviceId) -> DeviceLabel {
+        DeviceLabel::new(self.identity.id().as_bytes(), device.as_bytes())
     }
 
     /// Allowed destinations, now.

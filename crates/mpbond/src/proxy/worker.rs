@@ -273,7 +273,8 @@ impl Work {
             peer,
             self.proxy.clock.clone(),
             self.proxy.log.clone(),
-            seat.logging(&self.lines),
+            seat.logging(&self.lines)
+                .with_links(self.proxy.links.enter(self.proxy.label_of(&peer))),
         );
         if let Some(line) = self.lines.line(peer, self.proxy.clock.now()) {
             let left_out = line.left_out;
