@@ -37,8 +37,8 @@ struct Hedge {
 }
 
 impl Reinjection {
-    /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for which
-    /// another one that has run dry delivers them before, or might.
+    /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for
+    /// which another one that has run dry delivers them before, or might.
     pub(super) fn hedge(&mut self, now: Timestamp, work: &mut Work) {
         if !self.config.hedge {
             return;
@@ -100,7 +100,7 @@ impl Reinjection {
             false => (takes, takes.max(LEAST_GAIN)),
         };
         let is_late = slow.remaining(now) > fast.pad(now) + waits + least_gain;
-        let bytes = if slow.remaining(now) > fast.pad(now) + waits + least_gain {
+        let bytes = if is_late {
             bytes
         } else if is_short && !slow.estimator.rate_is_known(now) {
             // It may be late whatever its window says. What another window holds takes no time.

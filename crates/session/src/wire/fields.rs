@@ -40,7 +40,7 @@ impl FieldId {
 
     /// All ids that this crate reads, with their names in `docs/protocol.md`.
     #[cfg(test)]
-    pub(super) const KNOWN: [(Self, &str); 10] = [
+    pub(super) const KNOWN: [(Self, &str); 11] = [
         (Self::FAMILIES, "families"),
         (Self::FRAME_TYPES, "frame_types"),
         (Self::SERVICES, "services"),

@@ -1,6 +1,7 @@
 //! All streams of a session: the table, the queues of those with something to do, and sums over
 //! all.
 
+mod copies;
 mod memory;
 
 use std::collections::HashMap;
@@ -20,10 +21,6 @@ use crate::{PathNumber, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
 /// Maximum number of streams of a rank whose bytes are counted: the sum is taken for each record,
 /// and so many make a long backlog.
 const MAX_COUNTED: usize = 64;
-
-/// Most streams that are searched for copies, for each record: more of them have some for every
-/// subflow, most likely.
-const MAX_SEARCHED: usize = 8;
 
 /// Most bytes of a stream that are taken to follow, whatever was told: more than any burst needs to
 /// be worth a radio, and few enough to be added up.
@@ -262,23 +259,6 @@ impl Streams {
     /// Bytes to be sent again; without those of parked streams.
     pub(super) fn retransmit_bytes(&self) -> u64 {
         self.ready.open().map(|group| group.retransmit).sum()
-    }
-
-    /// Whether bytes wait, all of which were sent before.
-    pub(super) fn only_copies_wait(&self) -> bool {
-        let copies = self.retransmit_bytes();
-        copies > 0 && copies == self.unscheduled()
-    }
-
-    /// Whether copies, or ends of streams, wait that this subflow may carry; true where many
-    /// streams have something to send.
-    pub(super) fn may_have_copies_for(&self, on: SubflowId) -> bool {
-        let has = |id| {
-            let stream = self.get(id);
-            stream.is_some_and(|s| s.send.fin_ready() || s.send.buffer.has_retransmission_for(on))
-        };
-        let mut ids = self.ready_ids();
-        ids.by_ref().take(MAX_SEARCHED).any(has) || ids.next().is_some()
     }
 
     /// Bytes that streams of this set may add to `credit` bytes of the peer's session window, of
@@ -593,35 +573,6 @@ mod tests {
             streams.open(s);
         }
         streams
-    }
-
-    #[test]
-    fn copies_are_for_those_that_do_not_carry_them() {
-        let mut all = streams(1);
-        let id = all.ids()[0];
-        assert!(!all.may_have_copies_for(A) && !all.only_copies_wait());
-        all.write(id, vec![0; 100].into());
-        all.get_mut(id).unwrap().send.buffer.take_new(60, 1_000);
-        let copy = |all: &mut Streams| {
-            let buffer = &mut all.get_mut(id).unwrap().send.buffer;
-            buffer.retransmit(0..10, Some(A), Cause::Hedged);
-            all.update(id);
-        };
-        copy(&mut all);
-        assert!(!all.may_have_copies_for(A));
-        assert!(all.may_have_copies_for(SubflowId(2)));
-        // 40 bytes wait that were never sent.
-        assert!(!all.only_copies_wait());
-        all.get_mut(id).unwrap().send.buffer.take_new(60, 1_000);
-        all.update(id);
-        assert!(all.only_copies_wait());
-
-        // Of many streams a few are looked at.
-        let mut all = streams(MAX_SEARCHED as u64 + 1);
-        for id in all.ids() {
-            all.write(id, vec![0; 10].into());
-        }
-        assert!(all.may_have_copies_for(A));
     }
 
     pub(super) fn take(streams: &mut Streams, id: StreamId, bytes: u64) {
