@@ -12,7 +12,8 @@
 //! own, driven together.
 //!
 //! Not modelled: pacing, proportional rate reduction, F-RTO, ECN, a receive
-//! buffer that tunes itself.
+//! buffer that tunes itself, echoes of timestamps: an acknowledgement of a segment that was sent
+//! more than once counts as that of the last time (compare RFC 8985, section 6.2, step 2).
 
 mod channel;
 mod cubic;

@@ -26,7 +26,8 @@ pub(super) struct Receiver {
     /// Arrived beyond `next`, by offset, and the same as ranges.
     beyond: BTreeMap<u64, Bytes>,
     ranges: Vec<(u64, u64)>,
-    newest: u64,
+    /// An offset in each range that the next acknowledgement reports, the most recent first.
+    reported: Vec<u64>,
     /// Offset behind the last byte, once known.
     fin: Option<u64>,
     advertised: u64,
@@ -49,7 +50,7 @@ impl Receiver {
             ready: VecDeque::new(),
             beyond: BTreeMap::new(),
             ranges: Vec::new(),
-            newest: 0,
+            reported: Vec::new(),
             fin: None,
             advertised: capacity,
             since_ack: 0,
@@ -72,7 +73,7 @@ impl Receiver {
             self.fin = Some(data_end);
         }
         if seq > self.next {
-            self.newest = seq;
+            self.reported.insert(0, seq);
             self.beyond.entry(seq).or_insert(payload);
             add_range(&mut self.ranges, seq, end);
             self.ack_now = true;
@@ -168,13 +169,24 @@ impl Receiver {
         self.since_ack = 0;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.advertised = self.window_end();
-        let mut sack = [None; 3];
-        let newest = |range: &&(u64, u64)| (range.0..range.1).contains(&self.newest);
-        let first = self.ranges.iter().find(newest);
-        let others = self.ranges.iter().filter(|range| !newest(range));
-        for (slot, range) in sack.iter_mut().zip(first.into_iter().chain(others)) {
+        // The ranges reported before are repeated, so that one lost acknowledgement hides none
+        // (RFC 2018, section 4).
+        let mut sack: Sack = [None; 3];
+        let ranges = &self.ranges;
+        let mut slots = sack.iter_mut();
+        let mut listed = Vec::new();
+        self.reported.retain(|offset| {
+            let found = ranges.iter().find(|r| (r.0..r.1).contains(offset));
+            let Some(range) = found.filter(|range| !listed.contains(*range)) else {
+                return false;
+            };
+            let Some(slot) = slots.next() else {
+                return false;
+            };
             *slot = Some(*range);
-        }
+            listed.push(*range);
+            true
+        });
         (self.next, self.advertised, sack)
     }
 
@@ -235,19 +247,39 @@ mod tests {
     #[test]
     fn the_most_recent_range_comes_first() {
         let mut r = Receiver::new(1 << 20, 2);
-        for seq in [1_000, 3_000, 5_000, 7_000, 3_500] {
+        for (seq, sack) in [
+            (1_000, [Some((1_000, 1_500)), None, None]),
+            (5_000, [Some((5_000, 5_500)), Some((1_000, 1_500)), None]),
+            (
+                7_000,
+                [
+                    Some((7_000, 7_500)),
+                    Some((5_000, 5_500)),
+                    Some((1_000, 1_500)),
+                ],
+            ),
+            // Each is reported three times, not that at 1,000 in place of that at 5,000.
+            (
+                3_000,
+                [
+                    Some((3_000, 3_500)),
+                    Some((7_000, 7_500)),
+                    Some((5_000, 5_500)),
+                ],
+            ),
+            (
+                7_500,
+                [
+                    Some((7_000, 8_000)),
+                    Some((3_000, 3_500)),
+                    Some((5_000, 5_500)),
+                ],
+            ),
+        ] {
             r.on_data(Timestamp::ZERO, seq, segment(500), false);
+            let (ack, _, reported) = r.acknowledge();
+            assert_eq!((ack, reported), (0, sack), "{seq}");
         }
-        let (ack, _, sack) = r.acknowledge();
-        assert_eq!(ack, 0);
-        assert_eq!(
-            sack,
-            [
-                Some((3_000, 4_000)),
-                Some((1_000, 1_500)),
-                Some((5_000, 5_500))
-            ]
-        );
         r.on_data(Timestamp::ZERO, 0, segment(1_000), false);
         assert_eq!(r.acknowledge().0, 1_500);
     }

@@ -279,6 +279,12 @@ impl Sender {
             {
                 self.phase = Phase::Open;
             }
+        } else if let (Some(sent), Some(head)) = (sample, self.sent.front())
+            && sent < head.at
+        {
+            // The head was sent again later than what arrives now, and may still be on its way
+            // (RFC 6675, section 6; Linux likewise).
+            self.arm(now);
         }
         self.detect_losses();
         if newly_acked > 0 && window_limited && !matches!(self.phase, Phase::Recovery(_)) {

@@ -263,6 +263,56 @@ fn no_needless_copies() {
     assert_eq!(copies, lost);
 }
 
+/// A segment is lost, and while it is repaired the link becomes eight times slower. The repair
+/// waits in the queue for longer than the timeout, but what was sent before it goes on arriving.
+#[test]
+fn a_repair_in_a_slow_queue_does_not_time_out() {
+    let config = Config {
+        recv_buffer_bytes: 200 << 10,
+        ..Config::default()
+    };
+    let long = |mbps| link(mbps, 25).with_queue(Queue::Bytes(1_500_000));
+    let mut channel = Channel::established(config, long(8.0), long(8.0), 1);
+    let mut apps = [Bulk::new(End::A, 3 << 20)];
+    let mut from = Timestamp::ZERO;
+    for (at, change) in [
+        (
+            ms(2_000),
+            LinkChange {
+                loss: Some(1.0),
+                ..LinkChange::default()
+            },
+        ),
+        (
+            ms(2_004),
+            LinkChange {
+                loss: Some(0.0),
+                ..LinkChange::default()
+            },
+        ),
+        // The round trip has been a quarter of a second: the loss is found at 2.26 s.
+        (
+            ms(2_300),
+            LinkChange {
+                rate: Some(Rate::Constant(BitRate::from_mbps(1.0))),
+                ..LinkChange::default()
+            },
+        ),
+    ] {
+        run(&mut channel, &mut apps, from, at);
+        channel.apply(at, End::A, &change);
+        from = at;
+    }
+    let rto = channel.info(End::A).rto;
+    assert!(rto < Duration::from_millis(600), "{rto:?}");
+    run(&mut channel, &mut apps, from, ms(60_000));
+    assert!(apps[0].finished.is_some());
+    let lost = channel.link_from(End::A).stats().dropped_loss;
+    assert!(lost >= 1);
+    let copies = channel.info(End::A).bytes_retransmitted.div_ceil(MSS);
+    assert_eq!(copies, lost);
+}
+
 #[test]
 fn a_silent_outage_is_survived() {
     let mut channel = established(8.0, 25);
