@@ -21,6 +21,8 @@ pub(super) struct Channel {
     pub(super) loss: f64,
     /// How often a frame that is lost is sent again.
     pub(super) retries: u32,
+    /// Selects the random numbers of losses.
+    pub(super) seed: u64,
 }
 
 impl Channel {
@@ -67,7 +69,8 @@ impl<P> Air<P> {
             config.queue = Queue::Bytes(QUEUE_BYTES);
             config.loss = channel.loss;
             // Losses of the two directions are independent.
-            let link = Link::new(config, index(direction) as u64);
+            let seed = 2 * channel.seed + index(direction) as u64;
+            let link = Link::new(config, seed);
             group.add(link.with_retries(channel.retries), Some(medium), Vec::new());
         }
         Self {

@@ -30,9 +30,17 @@ const MAX_BYTES: u64 = 1_000_000_000;
 const RATES_BPS: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000;
 /// Maximum of both delays.
 const MAX_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of runs of a case.
+const MAX_SEEDS: u8 = 100;
 
 /// Figures of each case, and of each comparison.
-const FIGURES: [&str; 4] = ["mbps", "airtime_share", "acks", "energy_j"];
+const FIGURES: [&str; 5] = [
+    "mbps",
+    "airtime_share",
+    "acks",
+    "repeated_share",
+    "energy_j",
+];
 const COMPARED: [&str; 2] = ["gain_share", "energy_saving_share"];
 
 /// Parameters of the measurement.
@@ -77,6 +85,13 @@ struct Case {
     /// How often a frame that is lost is sent again.
     #[serde(default)]
     retries: u8,
+    /// Number of runs, each with other losses. Figures are their means.
+    #[serde(default = "one")]
+    seeds: u8,
+}
+
+fn one() -> u8 {
+    1
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -106,10 +121,15 @@ struct Energy {
     processor: f64,
 }
 
-impl Energy {
-    fn joules(&self) -> f64 {
-        self.radio + self.processor
-    }
+/// Means of a case's runs.
+#[derive(Debug, Default)]
+struct Means {
+    took_s: f64,
+    busy_s: f64,
+    acks: f64,
+    repeated_share: f64,
+    radio_j: f64,
+    processor_j: f64,
 }
 
 impl Airtime {
@@ -150,6 +170,9 @@ impl Airtime {
             if !(0.0..1.0).contains(&case.loss) {
                 return Err(format!("case \"{name}\": loss: from 0 to less than 1"));
             }
+            if !(1..=MAX_SEEDS).contains(&case.seeds) {
+                return Err(format!("case \"{name}\": seeds: 1 to {MAX_SEEDS}"));
+            }
         }
         for name in self.compares.iter().flat_map(|c| [&c.of, &c.with]) {
             if !self.cases.iter().any(|case| case.name == *name) {
@@ -177,6 +200,7 @@ impl Airtime {
                 "Mbit/s",
                 "airtime in use, %",
                 "acknowledgements",
+                "sent again, %",
                 "radio, J",
                 "processor, J",
             ]
@@ -186,29 +210,27 @@ impl Airtime {
             ..SheetTable::default()
         };
         for case in &self.cases {
-            let done = self.run(case).and_then(|ran| {
-                let energy = self.energy(case, &ran)?;
-                Ok((ran, energy))
-            });
-            let (ran, energy) = match done {
-                Ok(done) => done,
+            let means = match self.means(case) {
+                Ok(means) => means,
                 Err(why) => {
                     let name = &case.name;
                     outcome.notes.push(format!("{name}: not computed: {why}"));
                     continue;
                 }
             };
-            let mbps = self.rate(&ran).mbps();
-            let airtime = ran.busy.as_secs_f64() / ran.took.as_secs_f64();
+            let mbps = self.bytes.0 as f64 * 8.0 / means.took_s / 1e6;
+            let airtime = means.busy_s / means.took_s;
             table.rows.push(vec![
                 case.name.clone(),
                 format!("{mbps:.2}"),
                 format!("{:.1}", airtime * 100.0),
-                ran.acks().to_string(),
-                format!("{:.2}", energy.radio),
-                format!("{:.2}", energy.processor),
+                format!("{:.0}", means.acks),
+                format!("{:.2}", means.repeated_share * 100.0),
+                format!("{:.2}", means.radio_j),
+                format!("{:.2}", means.processor_j),
             ]);
-            let values = [mbps, airtime, ran.acks() as f64, energy.joules()];
+            let joules = means.radio_j + means.processor_j;
+            let values = [mbps, airtime, means.acks, means.repeated_share, joules];
             for (figure, value) in FIGURES.into_iter().zip(values) {
                 let key = format!("{}: {figure}", case.name);
                 outcome.figures.insert(key, Some(value));
@@ -233,13 +255,33 @@ impl Airtime {
         Ok(outcome)
     }
 
-    fn run(&self, case: &Case) -> Result<Ran, String> {
+    fn means(&self, case: &Case) -> Result<Means, String> {
+        let mut means = Means::default();
+        for seed in 0..case.seeds {
+            let ran = self.run(case, seed)?;
+            let energy = self.energy(case, &ran)?;
+            for (mean, value) in [
+                (&mut means.took_s, ran.took.as_secs_f64()),
+                (&mut means.busy_s, ran.busy.as_secs_f64()),
+                (&mut means.acks, ran.acks() as f64),
+                (&mut means.repeated_share, ran.repeated_share),
+                (&mut means.radio_j, energy.radio),
+                (&mut means.processor_j, energy.processor),
+            ] {
+                *mean += value / f64::from(case.seeds);
+            }
+        }
+        Ok(means)
+    }
+
+    fn run(&self, case: &Case, seed: u8) -> Result<Ran, String> {
         let channel = Channel {
             rate: case.rate,
             frame_overhead: self.frame_overhead,
             delay: self.delay,
             loss: case.loss,
             retries: case.retries.into(),
+            seed: seed.into(),
         };
         match case.transport {
             Transport::TcpEach => over_tcp(channel, self.bytes.0, 1),
@@ -313,6 +355,21 @@ mod tests {
     }
 
     #[test]
+    fn figures_are_means_of_seeds() {
+        let lossy = |seeds| {
+            let text = format!("{TCP}loss = 0.2\nretries = 7\nseeds = {seeds}\n");
+            airtime(&text)
+        };
+        let two = lossy(2);
+        let case = two.cases.first().unwrap();
+        let [first, second] = [0, 1].map(|seed| two.run(case, seed).unwrap().took.as_secs_f64());
+        assert!((first - second).abs() > 1e-6, "{first} and {second}");
+        let mean = |a: &Airtime| a.means(a.cases.first().unwrap()).unwrap().took_s;
+        assert!((mean(&two) - (first + second) / 2.0).abs() < 1e-9);
+        assert!((mean(&lossy(1)) - first).abs() < 1e-9);
+    }
+
+    #[test]
     fn errors_name_the_case() {
         for (text, words) in [
             (format!("{TCP}{TCP}"), "two cases \"tcp\""),
@@ -322,6 +379,7 @@ mod tests {
             (format!("{TCP}loss = 1.0\n"), "case \"tcp\": loss"),
             (format!("{TCP}loss = -0.1\n"), "case \"tcp\": loss"),
             (format!("{TCP}loss = nan\n"), "case \"tcp\": loss"),
+            (format!("{TCP}seeds = 0\n"), "case \"tcp\": seeds"),
             (
                 format!("{TCP}[[use]]\nrate = \"1 Mbit/s\"\nshare = 0.1\n"),
                 "ascending",

@@ -30,15 +30,18 @@ pub(super) struct Ran {
     pub(super) passed: Vec<Passed>,
     /// Airtime of all packets, one try of each.
     pub(super) busy: Duration,
+    /// Share of the packets with data that were sent before.
+    pub(super) repeated_share: f64,
 }
 
 impl Ran {
-    fn new<P>(now: Timestamp, air: Air<P>) -> Self {
+    fn new<P>(now: Timestamp, air: Air<P>, (repeated, all): (u64, u64)) -> Self {
         let (passed, busy) = air.into_passed();
         Self {
             took: now.since(Timestamp::ZERO),
             passed,
             busy,
+            repeated_share: repeated as f64 / all.max(1) as f64,
         }
     }
 
@@ -87,7 +90,9 @@ pub(super) fn over_tcp(channel: Channel, bytes: u64, ack_segments: u32) -> Resul
             }
         }
         if read >= bytes {
-            return Ok(Ran::new(now, air));
+            let info = phone.info();
+            let sent = (info.bytes_retransmitted, info.bytes_sent);
+            return Ok(Ran::new(now, air, sent));
         }
         let timers = [phone.next_timeout(), far.next_timeout()];
         now = next(now, timers.into_iter().flatten().chain(air.next_event()))?;
@@ -137,7 +142,8 @@ pub(super) fn over_l2(channel: Channel, bytes: u64) -> Result<Ran, String> {
             }
         }
         if read >= bytes {
-            return Ok(Ran::new(now, air));
+            let counts = phone.counts();
+            return Ok(Ran::new(now, air, (counts.repeated, counts.frames)));
         }
         // What is due behind a full device waits for it.
         let timers = [&phone, &far].map(l2::Channel::next_timeout);
@@ -191,6 +197,7 @@ mod tests {
             delay: Duration::from_millis(1),
             loss: 0.0,
             retries: 0,
+            seed: 0,
         }
     }
 
