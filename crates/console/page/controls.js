@@ -19,7 +19,7 @@ let changed = () => {};
 /** The use of a link as its person has chosen it, if this user may change it. */
 export const mode = (name) => (may ? modes.get(name) : undefined);
 
-/** Whether the mode of the policy can be chosen: a link has a cost or a radio. */
+/** Whether the mode of the policy can be chosen. */
 export const modeHasEffect = () => hasEffect;
 
 /** Whether this user may see why a stream is treated as it is. */

@@ -594,7 +594,7 @@ pub struct ChoiceStatus {
     /// Reason for which the used one is used.
     pub reason: String,
     /// Power that its radios need by their models while bytes move at the present rate, in mW,
-    /// where pipes are chosen by it.
+    /// where these are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub milliwatts: Option<u64>,
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mpbond::status::LimitStatus;
 use mpbond_net::control::{ControlChannel, Message, RelayReport, RequestId, relay_preamble};
@@ -138,7 +138,9 @@ fn held_back() {
         let mut control = relay(&bond, READ).await;
         let mut held_back = 0;
         // A rate would be in every second one.
+        let begun = Instant::now();
         while held_back < 6 {
+            assert!(begun.elapsed() < WITHIN, "{held_back} of 6");
             let report = report(&mut control).await;
             assert_eq!(
                 (report.limit_up, report.held_back_up),

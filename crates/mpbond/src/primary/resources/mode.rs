@@ -29,7 +29,7 @@ pub(super) struct Change {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PolicyMode"))]
 pub(super) struct Body {
     mode: Mode,
-    /// A link of the policy has a cost or a radio.
+    /// A link of the policy has a cost, is metered, or has a threshold or a radio.
     has_effect: bool,
 }
 

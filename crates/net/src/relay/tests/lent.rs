@@ -78,7 +78,7 @@ async fn a_rate_that_is_not_used_up_holds_nothing_back() {
         ..RelayOptions::default()
     };
     let mut w = world(options).await;
-    let mut got = vec![0; 10_000];
+    let (begun, mut got) = (Instant::now(), vec![0; 10_000]);
     for _ in 0..20 {
         w.proxy.write_all(&got.clone()).await.unwrap();
         w.primary.read_exact(&mut got).await.unwrap();
@@ -86,5 +86,6 @@ async fn a_rate_that_is_not_used_up_holds_nothing_back() {
     }
     let stats = w.handle.stats().unwrap();
     assert_eq!(stats.bytes_down, 200_000);
-    assert!(stats.waited_down < Duration::from_millis(40), "{stats:?}");
+    // A wait may last longer than it has to.
+    assert!(stats.waited_down < begun.elapsed() / 4, "{stats:?}");
 }
