@@ -244,11 +244,16 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         let more = demand.bytes.saturating_sub(known.bytes);
         known.bytes = demand.bytes;
         let is_new = std::mem::replace(&mut known.is_new, known.others.is_empty());
+        // Where nobody has a link, nobody gives way.
+        let takes = |bytes| match rate {
+            BitRate::ZERO => Duration::ZERO,
+            rate => rate.time_for(bytes),
+        };
         let due = match more {
             // What was carried early while nobody else waited took nothing from anybody.
-            _ if is_new || !others_wait => now + rate.time_for(demand.waiting_bytes),
+            _ if is_new || !others_wait => now + takes(demand.waiting_bytes),
             0 => known.due,
-            _ => known.due.max(now) + rate.time_for(more),
+            _ => known.due.max(now) + takes(more),
         };
         known.due = due.min(now + MOST_AHEAD);
         let links: Vec<L> = known.parts.iter().map(|part| part.of.link).collect();
@@ -292,8 +297,12 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
             let goes_first = match (own.owns(link), its.owns(link)) {
                 (true, _) if !other.are_even => false,
                 (_, true) if !other.are_even => true,
-                // One who is late gives way no longer, whatever others have.
-                _ => now < own.due && (its.due, other.user) < (own.due, user),
+                // One who is late gives way no longer, whatever others have. One who is late by
+                // more than a due time can be ahead is held up elsewhere, and goes before nobody.
+                _ => {
+                    let is_held_up = its.due + MOST_AHEAD <= now;
+                    now < own.due && !is_held_up && (its.due, other.user) < (own.due, user)
+                }
             };
             (goes_first && its.waits_for(link)).then(|| its.octets_on(link))
         };
@@ -607,7 +616,22 @@ mod tests {
         // Nobody has one.
         two.rates = [BitRate::ZERO; 2];
         two.note(20_000, 1, 1, 1);
-        assert_eq!(two.due(1), ms(23_000));
+        assert_eq!(two.due(1), ms(20_000));
+    }
+
+    #[test]
+    fn one_who_is_held_up_elsewhere_goes_before_nobody() {
+        let mut two = Two::new();
+        two.note(0, 1, MB, MB);
+        two.note(0, 0, 8 * MB, 8 * MB);
+        assert_eq!(two.due(0), ms(3_000));
+        // The pipe behind the link is slow: all was written, and waits for long.
+        for (at, first) in [(5_900, 10), (6_100, 0)] {
+            two.note(at, 0, 0, 5 * MB);
+            two.note(at, 1, 3 * MB, 3 * MB);
+            assert!(two.due(0) == ms(3_000) && two.due(1) > two.now);
+            assert_eq!(two.first(), [0, first]);
+        }
     }
 
     #[test]
