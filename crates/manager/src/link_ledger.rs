@@ -73,7 +73,7 @@ struct Seat<U> {
     is_owner: bool,
 }
 
-/// What users `U` have on links `L`, and their order.
+/// Order of users `U` on links `L` that they share, by what each has there.
 #[derive(Debug)]
 pub struct LinkLedger<U, L> {
     users: BTreeMap<U, User<U, L>>,
