@@ -36,7 +36,7 @@ pub struct LinkOf<L> {
 struct Demand {
     /// Bytes that have been sent once or are to be.
     bytes: u64,
-    /// Those of them that no link has been given yet.
+    /// Bytes that no link has been given yet, and those to be sent again.
     waiting_bytes: u64,
 }
 

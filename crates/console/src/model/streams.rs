@@ -204,7 +204,7 @@ impl StreamSum {
     }
 }
 
-/// What streams of a group have in common, in one of them: there may be as many groups as streams.
+/// Name of a group, in one of its streams: there may be as many groups as streams.
 #[derive(Clone, Copy)]
 struct Name<'a> {
     stream: &'a Transfer,

@@ -221,7 +221,7 @@ impl Scheme {
         forwards && self.devices > 1
     }
 
-    /// What the sessions of its users know of each other.
+    /// Relation of the sessions of its users: in a ledger, or independent.
     pub(crate) fn sessions(&self) -> Sessions {
         match self.ledger {
             true => Sessions::InLedger,

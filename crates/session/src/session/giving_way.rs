@@ -9,9 +9,9 @@ use crate::SubflowId;
 use crate::subflow::Subflow;
 
 impl Session {
-    /// Others that go first have so many octets on the link of a subflow, the one that leaves this
-    /// end. While that keeps the link busy, the subflow takes no new bytes of bulk and background
-    /// streams. Zero: nobody goes first.
+    /// Sets how many octets others that go first have on the link of a subflow, the one that leaves
+    /// this end. While they keep the link busy, the subflow takes no new bytes of bulk and
+    /// background streams. Zero: nobody goes first.
     pub fn set_others_first(&mut self, id: SubflowId, octets: u64) {
         if let Some(s) = self.subflows.by_id_mut(id) {
             s.others_first = octets;
