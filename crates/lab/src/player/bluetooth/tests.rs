@@ -1,6 +1,7 @@
 //! Tests of the link with real sockets. Time is virtual but for one test of the thread.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use mpbond_radio::Profiles;
@@ -105,6 +106,23 @@ fn is_closed(socket: &mut UnixStream) -> bool {
     matches!(socket.read(&mut [0; 1]), Ok(0))
 }
 
+/// Waits until a socket that the link has closed reads as closed: a program that another test
+/// starts meanwhile holds a copy of the link's descriptor from fork(2) to execve(2).
+fn closes(socket: &mut UnixStream) -> bool {
+    for _ in 0..5_000 {
+        if is_closed(socket) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// Closes a program's socket at once, whoever holds copies of its descriptor.
+fn close(socket: UnixStream) {
+    socket.shutdown(Shutdown::Both).unwrap();
+}
+
 /// Writes as much as the socket takes.
 fn fill(socket: &mut UnixStream, bytes: &[u8]) -> usize {
     let mut written = 0;
@@ -191,13 +209,13 @@ fn what_was_sent_before_the_end_arrives() {
     let mut port = bench.port(&[]);
     let mut watch = bench.connect();
     watch.write_all(&pattern(20_000)).unwrap();
-    drop(watch);
+    close(watch);
     port.turn(at(0));
     let mut phone = bench.accept();
     let arrived = play(&mut port, at(10_000), &mut phone);
     let bytes: Vec<u8> = arrived.into_iter().flat_map(|(_, bytes)| bytes).collect();
     assert!(bytes == pattern(20_000));
-    assert!(is_closed(&mut phone));
+    assert!(closes(&mut phone));
     assert_eq!(port.next_event().filter(|t| *t <= at(10_000)), None);
 }
 
@@ -220,15 +238,15 @@ fn a_link_that_is_down_for_a_while_loses_nothing_and_a_lost_one_ends_its_channel
     assert!(bytes == pattern(100_000));
     // Closed by the phone while nothing is heard: the watch learns it from the lost link, 20 s on.
     play(&mut port, at(21_000), &mut watch);
-    drop(phone);
+    close(phone);
     play(&mut port, at(39_999), &mut watch);
     assert!(!is_closed(&mut watch));
     play(&mut port, at(40_000), &mut watch);
-    assert!(is_closed(&mut watch));
+    assert!(closes(&mut watch));
     // Refused while out of range; back in range, the next connection succeeds.
     let mut refused = bench.connect();
     port.turn(at(41_000));
-    assert!(is_closed(&mut refused));
+    assert!(closes(&mut refused));
     port.restore(at(42_000));
     let _watch = bench.connect();
     port.turn(at(42_000));
@@ -250,7 +268,8 @@ fn channels_that_both_ends_close_in_silence_end_with_it() {
         watch.write_all(b"down").unwrap();
         phone.write_all(b"up").unwrap();
         port.turn(now + Duration::from_millis(1));
-        drop((watch, phone));
+        close(watch);
+        close(phone);
         port.turn(now + Duration::from_millis(2));
         port.set_up(now + Duration::from_secs(5), true, true);
         port.turn(now + Duration::from_secs(5));
@@ -289,11 +308,11 @@ fn a_fault_that_hosts_see_ends_all_channels_at_once() {
     let mut phones = [bench.accept(), bench.accept()];
     port.set_up(at(10), false, false);
     for socket in watches.iter_mut().chain(&mut phones) {
-        assert!(is_closed(socket));
+        assert!(closes(socket));
     }
     let mut refused = bench.connect();
     port.turn(at(20));
-    assert!(is_closed(&mut refused));
+    assert!(closes(&mut refused));
     port.set_up(at(30), true, false);
     let mut watch = bench.connect();
     port.turn(at(30));
@@ -310,7 +329,7 @@ fn a_phone_that_does_not_listen_refuses() {
     std::fs::remove_file(bench.folder.path().join("phone")).unwrap();
     let mut watch = bench.connect();
     port.turn(at(0));
-    assert!(is_closed(&mut watch));
+    assert!(closes(&mut watch));
 }
 
 /// As with a lack of descriptors: the listener is ready, and accept(2) fails.
