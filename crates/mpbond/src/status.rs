@@ -516,6 +516,9 @@ pub struct LinkStatus {
     /// Energy, where the policy names the radio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<LinkEnergy>,
+    /// Energy of the radios of a pipe, where they are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipe_energy: Option<PipeEnergy>,
     /// Use of its cap, where the policy has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<CapStatus>,
@@ -640,6 +643,30 @@ pub struct LinkEnergy {
     /// Transfers for which a helper is woken. Absent for an own link, and while no rates are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_for: Option<WokenFor>,
+}
+
+/// Energy of the radios of a pipe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PipeEnergy {
+    /// Of the primary's radio.
+    pub near: RadioEnergy,
+    /// Of the helper's, where it is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far: Option<RadioEnergy>,
+}
+
+/// Energy of a radio, estimated from its bytes and times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RadioEnergy {
+    /// Name of the radio's model.
+    pub radio: String,
+    /// Joules since the daemon started.
+    pub joules: f64,
+    /// Joules of days, as those of a link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<DayJoules>,
 }
 
 /// Joules of a radio on a day.

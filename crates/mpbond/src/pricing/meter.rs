@@ -89,10 +89,39 @@ struct Known {
     store_bytes: u64,
     /// When a helper last reported that its own traffic holds back what it carries, down and up.
     held_back: [Option<Timestamp>; 2],
-    /// Energy of its radio, in J.
+    /// Of its radio.
+    spent: Spent,
+}
+
+/// Energy of a radio.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    /// Since the start, in J.
     joules: f64,
     /// When bytes last moved.
     last: Option<Timestamp>,
+}
+
+impl Spent {
+    /// Adds the energy of an activity of this length, which ends now. Returns it in J.
+    fn add(&mut self, (now, time): (Timestamp, Duration), moved: Moved, radio: &Radio) -> f64 {
+        let quiet = match self.last {
+            Some(last) => now.since(last).saturating_sub(time),
+            None => Duration::MAX,
+        };
+        let bits = |bytes: u64| bytes as f64 * 8.0;
+        let active = match moved.down >= moved.up {
+            true => radio.down.active_watts,
+            false => radio.up.active_watts,
+        };
+        let joules = radio.down.wake_joules(quiet)
+            + active * time.as_secs_f64()
+            + radio.down.joules_per_bit * bits(moved.down)
+            + radio.up.joules_per_bit * bits(moved.up);
+        self.joules += joules;
+        self.last = Some(now);
+        joules
+    }
 }
 
 impl Known {
@@ -116,30 +145,15 @@ impl Known {
             self.up.sample((now, time), moved.up);
         }
     }
-
-    /// Adds the energy of an activity of this length, which ends now. Returns it in J.
-    fn spend(&mut self, now: Timestamp, time: Duration, moved: Moved, radio: &Radio) -> f64 {
-        let quiet = match self.last {
-            Some(last) => now.since(last).saturating_sub(time),
-            None => Duration::MAX,
-        };
-        let bits = |bytes: u64| bytes as f64 * 8.0;
-        let active = match moved.down >= moved.up {
-            true => radio.down.active_watts,
-            false => radio.up.active_watts,
-        };
-        let joules = radio.down.wake_joules(quiet)
-            + active * time.as_secs_f64()
-            + radio.down.joules_per_bit * bits(moved.down)
-            + radio.up.joules_per_bit * bits(moved.up);
-        self.joules += joules;
-        joules
-    }
 }
 
 /// Rates of links and joules of their radios, by names of links. They last across sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Meter(BTreeMap<String, Known>);
+pub(crate) struct Meter {
+    links: BTreeMap<String, Known>,
+    /// Of the radios of pipes: the primary's and the helper's.
+    pipes: BTreeMap<String, [Spent; 2]>,
+}
 
 impl Meter {
     /// Enters the bytes that moved over a link in the time that ends now. Returns the joules of its
@@ -154,17 +168,46 @@ impl Meter {
         if moved == Moved::default() {
             return 0.0;
         }
-        let known = self.0.entry(link.to_owned()).or_default();
+        let known = self.links.entry(link.to_owned()).or_default();
         known.sample((now, time), moved);
-        let joules = radio.map_or(0.0, |radio| known.spend(now, time, moved, radio));
-        known.last = Some(now);
-        joules
+        match radio {
+            Some(radio) => known.spent.add((now, time), moved, radio),
+            None => 0.0,
+        }
+    }
+
+    /// Enters the bytes that moved over a pipe in the time that ends now. Returns the joules of the
+    /// primary's radio and of the helper's.
+    pub(crate) fn moved_over_pipe(
+        &mut self,
+        at: (Timestamp, Duration),
+        pipe: &str,
+        moved: Moved,
+        radios: PipeRadios,
+    ) -> [f64; 2] {
+        if moved == Moved::default() {
+            return [0.0; 2];
+        }
+        let [near, far] = self.pipes.entry(pipe.to_owned()).or_default();
+        // What the primary receives, the helper sends.
+        let turned = Moved {
+            down: moved.up,
+            up: moved.down,
+        };
+        let of_helper = radios.far.map_or(0.0, |radio| far.add(at, turned, radio));
+        [near.add(at, moved, radios.near), of_helper]
+    }
+
+    /// Energy since the start of the primary's radio of a pipe and of the helper's, in J.
+    pub(crate) fn joules_of_pipe(&self, pipe: &str) -> [f64; 2] {
+        let spent = self.pipes.get(pipe).copied().unwrap_or_default();
+        spent.map(|spent| spent.joules)
     }
 
     /// Enters a helper's report of its own link: its rate down, where that was measured, and the
     /// bytes that the helper can hold for the pipe.
     fn reported(&mut self, now: Timestamp, link: &str, rate: Option<BitRate>, store: Option<u64>) {
-        let known = self.0.entry(link.to_owned()).or_default();
+        let known = self.links.entry(link.to_owned()).or_default();
         if let Some(rate) = rate {
             known.far_down.enter(now, rate.bps() as f64);
         }
@@ -182,7 +225,7 @@ impl Meter {
 
     /// Enters whether a helper's own traffic holds back what it carries, down and up.
     fn held_back(&mut self, now: Timestamp, link: &str, is_held_back: [bool; 2]) {
-        let known = self.0.entry(link.to_owned()).or_default();
+        let known = self.links.entry(link.to_owned()).or_default();
         for (at, is_held_back) in known.held_back.iter_mut().zip(is_held_back) {
             if is_held_back {
                 *at = Some(now);
@@ -192,13 +235,13 @@ impl Meter {
 
     /// Whether the radio of a link is in use, or in the tail of its last use.
     pub(crate) fn is_awake(&self, now: Timestamp, link: &str, radio: &Radio) -> bool {
-        let last = self.0.get(link).and_then(|known| known.last);
+        let last = self.links.get(link).and_then(|known| known.spent.last);
         last.is_some_and(|last| now.since(last) < radio.down.tail)
     }
 
     /// Energy of a link's radio since the start, in J.
     pub(crate) fn joules(&self, link: &str) -> f64 {
-        self.0.get(link).map_or(0.0, |known| known.joules)
+        self.links.get(link).map_or(0.0, |known| known.spent.joules)
     }
 
     /// Bursts up to the proxy and down from it for which a helper is woken, at this price of a
@@ -234,7 +277,7 @@ impl Meter {
         (now, direction): (Timestamp, Direction),
         helper: &str,
     ) -> (Option<BitRate>, u64) {
-        match (self.0.get(helper), direction) {
+        match (self.links.get(helper), direction) {
             (Some(known), Direction::Down) => (known.far_down.known(now), known.store_bytes),
             _ => (None, 0),
         }
@@ -252,7 +295,7 @@ impl Meter {
             Direction::Up => radio.up,
         };
         let rate = |link: &str| {
-            self.0
+            self.links
                 .get(link)
                 .and_then(|known| known.rate(now, direction))
         };
@@ -570,6 +613,40 @@ mod tests {
         );
         meter.moved((Timestamp::from_millis(1_600), TIME), "cable", moved, None);
         assert!(meter.joules("own") - first - more == 0.0 && meter.joules("cable") == 0.0);
+    }
+
+    /// A download is received by the watch, and sent by the phone.
+    #[test]
+    fn joules_of_a_pipe_are_those_of_both_ends() {
+        let mut meter = Meter::default();
+        let named = |name: &str| radio(name).unwrap();
+        let radios = PipeRadios {
+            near: named("watch-bt"),
+            far: Some(named("phone-bt")),
+        };
+        let at = |ms| (Timestamp::from_millis(ms), TIME);
+        let moved = Moved {
+            down: 20_000,
+            up: 0,
+        };
+        meter.moved_over_pipe(at(200), "bt", moved, radios);
+        // Active from then on: what waking costs is spent.
+        let [near, far] = meter.moved_over_pipe(at(400), "bt", moved, radios);
+        let watts = radios.watts(BitRate::from_bps(800_000), BitRate::ZERO);
+        assert!((near + far - 0.2 * watts).abs() < 1e-6, "{near} {far}");
+        let alone = PipeRadios {
+            far: None,
+            ..radios
+        };
+        let without = meter.moved_over_pipe(at(600), "bt", moved, alone);
+        assert!((without[0] - near).abs() < 1e-9 && without[1] == 0.0);
+        let [near_sum, far_sum] = meter.joules_of_pipe("bt");
+        assert!(near_sum > 3.0 * near && far_sum > 2.0 * far);
+        let nothing = meter.moved_over_pipe(at(800), "bt", Moved::default(), radios);
+        assert_eq!(
+            (nothing, meter.joules_of_pipe("wifi")),
+            ([0.0; 2], [0.0; 2])
+        );
     }
 
     #[test]

@@ -147,6 +147,11 @@ impl Links {
     }
 
     /// Calls `f` for each.
+    /// Whether the radios of a pipe are named.
+    pub(super) fn has_radios(&self) -> bool {
+        self.by_id.values().any(|link| link.radios().is_some())
+    }
+
     pub(super) fn each(&self, mut f: impl FnMut(LinkId, &LinkConfig)) {
         for (id, link) in &self.by_id {
             f(*id, link);

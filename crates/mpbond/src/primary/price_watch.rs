@@ -1,5 +1,5 @@
 //! Prices of helpers: looks at the links while bytes move, and tells the session for which bursts a
-//! helper is woken.
+//! helper is woken. Counts the joules of radios that are named.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use super::prices::Seen;
 use super::state::Primary;
 use crate::driver::Driver;
 use crate::pricing::{HelperLink, Moved, OwnLink, UNPRICED, differ};
-use crate::status::{DayJoules, LinkEnergy, WokenFor};
+use crate::status::{DayJoules, LinkEnergy, PipeEnergy, RadioEnergy, WokenFor};
+use crate::usage::RadioOf;
 
 /// Interval of looks while bytes move: a transfer of a second has some.
 const EVERY: Duration = Duration::from_millis(200);
@@ -51,9 +52,10 @@ impl Primary {
     pub(super) fn watch_prices(self: &Rc<Self>, driver: &Driver) {
         let policy = self.policy.borrow();
         let has_price = policy.as_ref().is_some_and(|policy| policy.has_radios());
+        let has_radios = has_price || self.links.borrow().has_radios();
         let mut watched = self.prices.watched.borrow_mut();
         let is_watched = watched.as_ref().is_some_and(|handle| handle.is_of(driver));
-        if !has_price {
+        if !has_radios {
             self.prices.stop_counting();
         } else if !is_watched {
             *watched = Some(driver.handle());
@@ -107,8 +109,13 @@ impl Primary {
         let mut has_spent = false;
         for (name, moved) in links {
             let joules = meter.moved(at, name, moved, self.radio(name));
-            usage.spend(name, today, joules);
+            usage.spend((name, RadioOf::Link), today, joules);
             has_spent |= joules > 0.0;
+            if let Some(radios) = self.radios_of_pipe(name) {
+                let [near, far] = meter.moved_over_pipe(at, name, moved, radios);
+                usage.spend((name, RadioOf::Pipe), today, near);
+                usage.spend((name, RadioOf::FarPipe), today, far);
+            }
         }
         if has_spent {
             self.prices.moved.notify_waiters();
@@ -193,9 +200,10 @@ impl Primary {
     }
 
     /// Joules of a link's radio on the last days.
-    fn joules_by_day(&self, link: &str) -> Vec<DayJoules> {
+    fn joules_by_day(&self, link: &str, radio: RadioOf) -> Vec<DayJoules> {
         let usage = self.limits.usage.borrow();
-        let days = usage.joules_by_day(link, usage.today()).into_iter();
+        let days = usage.joules_by_day((link, radio), usage.today());
+        let days = days.into_iter();
         let day = |(day, joules): (Date, f64)| DayJoules {
             day: day.to_string(),
             joules,
@@ -221,11 +229,26 @@ impl Primary {
         Some(LinkEnergy {
             radio: radio.name.to_owned(),
             joules: self.prices.meter.borrow().joules(link),
-            days: self.joules_by_day(link),
+            days: self.joules_by_day(link, RadioOf::Link),
             woken_for: sizes.map(|[up, down]| WokenFor {
                 download_bytes: size(down),
                 upload_bytes: size(up),
             }),
+        })
+    }
+
+    /// Energy of the radios of a pipe, if they are named.
+    pub(super) fn energy_of_pipe(&self, link: &str) -> Option<PipeEnergy> {
+        let radios = self.radios_of_pipe(link)?;
+        let [near, far] = self.prices.meter.borrow().joules_of_pipe(link);
+        let energy = |radio: &Radio, of, joules| RadioEnergy {
+            radio: radio.name.to_owned(),
+            joules,
+            days: self.joules_by_day(link, of),
+        };
+        Some(PipeEnergy {
+            near: energy(radios.near, RadioOf::Pipe, near),
+            far: radios.far.map(|radio| energy(radio, RadioOf::FarPipe, far)),
         })
     }
 }

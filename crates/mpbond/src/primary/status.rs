@@ -66,6 +66,7 @@ impl Primary {
                 choice: manager.pipe_choice(id).map(|choice| self.choice_of(choice)),
                 ethernet: link.may_use_frames().then(|| self.frames.status(id)),
                 energy: self.energy_of(link.name(), &subflows),
+                pipe_energy: self.energy_of_pipe(link.name()),
                 cap: self.cap_of(link.name()),
                 battery_percent: told.battery.percent,
                 charging: told.battery.is_charging,

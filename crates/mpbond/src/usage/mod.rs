@@ -61,6 +61,21 @@ pub enum Capped {
     Rule(String),
 }
 
+/// A radio of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RadioOf {
+    /// That towards the Internet, of this device or of a helper.
+    Link,
+    /// This device's of a pipe.
+    Pipe,
+    /// The helper's of a pipe.
+    FarPipe,
+}
+
+impl RadioOf {
+    const ALL: [Self; 3] = [Self::Link, Self::Pipe, Self::FarPipe];
+}
+
 /// Use of one cap.
 #[derive(Serialize, Deserialize)]
 struct Used {
@@ -80,12 +95,33 @@ struct File {
     /// Bytes of links that have or had a cap.
     #[serde(default, skip_serializing_if = "ByDay::is_empty")]
     days: ByDay,
-    /// Joules of radios.
+    /// Joules of radios towards the Internet.
     #[serde(default, skip_serializing_if = "ByDay::is_empty")]
     energy: ByDay,
+    /// Joules of this device's radios of pipes, and of the helpers'.
+    #[serde(default, skip_serializing_if = "ByDay::is_empty")]
+    pipe_energy: ByDay,
+    #[serde(default, skip_serializing_if = "ByDay::is_empty")]
+    far_pipe_energy: ByDay,
 }
 
 impl File {
+    const fn energy(&self, radio: RadioOf) -> &ByDay {
+        match radio {
+            RadioOf::Link => &self.energy,
+            RadioOf::Pipe => &self.pipe_energy,
+            RadioOf::FarPipe => &self.far_pipe_energy,
+        }
+    }
+
+    const fn energy_mut(&mut self, radio: RadioOf) -> &mut ByDay {
+        match radio {
+            RadioOf::Link => &mut self.energy,
+            RadioOf::Pipe => &mut self.pipe_energy,
+            RadioOf::FarPipe => &mut self.far_pipe_energy,
+        }
+    }
+
     fn get(&self, of: &Capped) -> Option<&Used> {
         match of {
             Capped::Link(name) => self.link.get(name),
@@ -128,7 +164,9 @@ impl Usage {
         let file = AccountFile::new(Self::file_of(identity));
         let mut accounts: File = file.read()?.unwrap_or_default();
         accounts.days.bound(KEPT_BYTES);
-        accounts.energy.bound(KEPT_ENERGY);
+        for radio in RadioOf::ALL {
+            accounts.energy_mut(radio).bound(KEPT_ENERGY);
+        }
         Ok(Self {
             file,
             zone: host_zone::read(),
@@ -144,18 +182,19 @@ impl Usage {
     }
 
     /// Adds to the joules of a link's radio on this day.
-    pub fn spend(&mut self, link: &str, day: Date, joules: f64) {
+    pub fn spend(&mut self, (link, radio): (&str, RadioOf), day: Date, joules: f64) {
         if joules > 0.0 {
-            self.accounts.energy.add(link, day, joules, KEPT_ENERGY);
+            let energy = self.accounts.energy_mut(radio);
+            energy.add(link, day, joules, KEPT_ENERGY);
             self.has_new_energy = true;
         }
     }
 
     /// Joules of a link's radio on the last seven days up to this one, oldest first, without
     /// earlier days that have none.
-    pub fn joules_by_day(&self, link: &str, today: Date) -> Vec<(Date, f64)> {
+    pub fn joules_by_day(&self, (link, radio): (&str, RadioOf), today: Date) -> Vec<(Date, f64)> {
         let first = today.saturating_sub(SHOWN_ENERGY.days());
-        self.accounts.energy.days(link, first, today)
+        self.accounts.energy(radio).days(link, first, today)
     }
 
     /// Bytes of a link with a cap on the days of a period up to this one, oldest first, without
@@ -266,6 +305,8 @@ mod tests {
 
     use super::*;
 
+    const PHONE: (&str, RadioOf) = ("phone", RadioOf::Link);
+
     fn save(usage: &mut Usage, now: Timestamp, caps: &[(Capped, Cap)]) {
         if let Some(version) = usage.version(now, caps, false) {
             version.write();
@@ -343,21 +384,21 @@ mod tests {
     fn joules_are_written_each_minute_and_at_the_end_and_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let identity = folder.path().join("identity.pem");
-        let again = |day: Date| Usage::load(&identity).unwrap().joules_by_day("phone", day);
+        let again = |day: Date| Usage::load(&identity).unwrap().joules_by_day(PHONE, day);
         let day = jiff::civil::date(2026, 11, 27);
         let at = |s: u64| Timestamp::from_millis(s * 1_000);
         let mut usage = Usage::load(&identity).unwrap();
         usage.save_at_end(at(100), &[]);
         assert!(!Usage::file_of(&identity).exists(), "there is nothing");
-        usage.spend("phone", day, 12.75);
+        usage.spend(PHONE, day, 12.75);
         save(&mut usage, at(100), &[]);
         assert_eq!(again(day), [(day, 12.75)]);
-        usage.spend("phone", day, 1.0);
+        usage.spend(PHONE, day, 1.0);
         save(&mut usage, at(159), &[]);
         assert_eq!(again(day), [(day, 12.75)]);
         save(&mut usage, at(160), &[]);
         assert_eq!(again(day), [(day, 13.75)]);
-        usage.spend("phone", day, 0.25);
+        usage.spend(PHONE, day, 0.25);
         usage.save_at_end(at(161), &[]);
         assert_eq!(again(day), [(day, 14.0)]);
         // Accounts of caps are in the same file.
@@ -376,7 +417,7 @@ mod tests {
         fs::create_dir(&gone).unwrap();
         let identity = gone.join("identity.pem");
         let mut usage = Usage::load(&identity).unwrap();
-        usage.spend("phone", jiff::civil::date(2026, 11, 27), 1.0);
+        usage.spend(PHONE, jiff::civil::date(2026, 11, 27), 1.0);
         fs::remove_dir(&gone).unwrap();
         let at = |ms: u64| Timestamp::from_millis(100_000 + ms);
         save(&mut usage, at(0), &[]);

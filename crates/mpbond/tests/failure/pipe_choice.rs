@@ -450,4 +450,11 @@ fn energy() {
     assert_eq!([wifi.milliwatts, cable.milliwatts], [Some(451), Some(117)]);
     assert!(cable.reason.contains("joules per bit"), "{}", cable.reason);
     assert_eq!(pair.subflow_ids(), before, "none was made anew");
+    let _download = Timed::start(pair.bond(), origin());
+    until("the used pipe's radio spends joules", || {
+        let [wifi, cable] = [0, 1].map(|link| pair.links()[link].pipe_energy.clone().unwrap());
+        assert!(wifi.near.radio == "wifi-s4" && wifi.far.is_none());
+        let today = cable.near.days.last().map_or(0.0, |day| day.joules);
+        cable.near.joules > 0.1 && today > 0.1
+    });
 }

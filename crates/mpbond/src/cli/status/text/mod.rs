@@ -5,8 +5,8 @@ use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
 use mpbond::status::{
-    LentStatus, LinkEnergy, LinkStatus, RelayStatus, RuleStatus, SessionStatus, Status,
-    TransferStatus,
+    DayJoules, LentStatus, LinkEnergy, LinkStatus, PipeEnergy, RadioEnergy, RelayStatus,
+    RuleStatus, SessionStatus, Status, TransferStatus,
 };
 use mpbond_session::StreamClass;
 use mpbond_units::human;
@@ -189,6 +189,10 @@ fn links(text: &mut String, links: &[LinkStatus]) {
             let about = format!("  {}: {}", link.name, energy_text(energy));
             text.push_str(&wrapped(&about, 4));
         }
+        if let Some(energy) = &link.pipe_energy {
+            let about = format!("  {}: {}", link.name, pipe_energy_text(energy));
+            text.push_str(&wrapped(&about, 4));
+        }
         if let Some(cap) = &link.cap {
             let (used, bytes) = (human::bytes(cap.used_bytes), human::bytes(cap.bytes));
             let about = format!(
@@ -234,16 +238,32 @@ fn links(text: &mut String, links: &[LinkStatus]) {
     }
 }
 
-/// Energy of a link, and for what it is woken.
-fn energy_text(energy: &LinkEnergy) -> String {
-    let mut spent = format!("about {:.1} J of {}", energy.joules, energy.radio);
-    let mut days = energy.days.iter();
+/// Energy of the radios of a pipe.
+fn pipe_energy_text(energy: &PipeEnergy) -> String {
+    let of = |radio: &RadioEnergy| joules_text(&radio.radio, radio.joules, &radio.days);
+    let near = format!("pipe here: {}", of(&energy.near));
+    match &energy.far {
+        Some(far) => format!("{near}; at the helper: {}", of(far)),
+        None => near,
+    }
+}
+
+/// Joules of a radio since the start, and by day, the present one first.
+fn joules_text(radio: &str, joules: f64, days: &[DayJoules]) -> String {
+    let mut spent = format!("about {joules:.1} J of {radio}");
+    let mut days = days.iter();
     if let Some(today) = days.next_back() {
         let _ = write!(spent, ", today {:.1} J", today.joules);
     }
     days.for_each(|day| {
         let _ = write!(spent, ", {} {:.1} J", day.day, day.joules);
     });
+    spent
+}
+
+/// Energy of a link, and for what it is woken.
+fn energy_text(energy: &LinkEnergy) -> String {
+    let spent = joules_text(&energy.radio, energy.joules, &energy.days);
     let Some(woken) = energy.woken_for else {
         return spent;
     };

@@ -3,8 +3,8 @@
 use super::*;
 use anstream::adapter::strip_str;
 use mpbond::status::{
-    BudgetStatus, ChoiceStatus, DayJoules, LimitStatus, ShareStatus, SubflowStatus, WaitingStatus,
-    WokenFor,
+    BudgetStatus, ChoiceStatus, DayJoules, LimitStatus, PipeEnergy, RadioEnergy, ShareStatus,
+    SubflowStatus, WaitingStatus, WokenFor,
 };
 
 fn primary(bytes_in: u64, uptime_s: f64) -> Status {
@@ -181,6 +181,34 @@ fn joules_and_sizes_are_shown_with_the_link() {
     ] {
         assert!(text.contains(line), "{text}");
     }
+}
+
+#[test]
+fn joules_of_a_pipe_are_shown_for_both_ends() {
+    let mut now = primary(0, 1.0);
+    let energy = |radio: &str, joules| RadioEnergy {
+        radio: radio.into(),
+        joules,
+        days: vec![DayJoules {
+            day: "2026-11-27".into(),
+            joules: 2.0 * joules,
+        }],
+    };
+    now.links[0].pipe_energy = Some(PipeEnergy {
+        near: energy("watch-bt", 1.0),
+        far: Some(energy("phone-bt", 2.0)),
+    });
+    let words = |now: &Status| {
+        let text = plain(now, None);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let near = "lte: pipe here: about 1.0 J of watch-bt, today 2.0 J";
+    let far = "; at the helper: about 2.0 J of phone-bt, today 4.0 J";
+    let text = words(&now);
+    assert!(text.contains(&format!("{near}{far}")), "{text}");
+    now.links[0].pipe_energy.as_mut().unwrap().far = None;
+    let text = words(&now);
+    assert!(text.contains(near) && !text.contains(far), "{text}");
 }
 
 #[test]
