@@ -101,8 +101,12 @@ impl Frames {
         }
     }
 
-    /// Whether TCP is to be used for the present.
+    /// Whether TCP is to be used for the present: after a failure; always where no socket could be
+    /// opened, which the log has since the start.
     pub(super) fn pauses(&self, link: LinkId) -> bool {
+        if matches!(self.sockets, Some(Err(_))) {
+            return true;
+        }
         let pipes = self.pipes.borrow();
         let pause = pipes.get(&link).and_then(|pipe| pipe.tcp.as_ref());
         pause.is_some_and(|(_, until)| Instant::now() < *until)

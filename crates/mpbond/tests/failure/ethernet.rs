@@ -47,6 +47,11 @@ fn nothing_is_lost_when_the_helpers_interface_goes_down() {
 }
 
 #[test]
+fn nothing_is_lost_when_the_primarys_interface_is_removed() {
+    play("-Urnm", "ethernet::gone");
+}
+
+#[test]
 fn nothing_is_lost_when_a_helper_that_carries_frames_stands_still() {
     play("-Urnm", "ethernet::stands_still");
 }
@@ -93,6 +98,14 @@ fn apart(own: bool) -> Apart {
     assert!(config.contains("ethernet_frames"), "{config}");
     write(bond, "primary", &config);
     apart
+}
+
+/// Daemons with bytes on the own way and through the helper, whatever their delays are.
+fn both_ways() -> Bonded {
+    let apart = apart(true);
+    let config = "scheduler = \"round-robin\"\n".to_owned() + &read(&apart.bond, "proxy");
+    write(&apart.bond, "proxy", &config);
+    Bonded::start(apart, 2)
 }
 
 impl Bonded {
@@ -284,11 +297,7 @@ fn down() {
     if !is_called_for() {
         return;
     }
-    let apart = apart(true);
-    // Bytes on both ways, whatever their delays are.
-    let config = "scheduler = \"round-robin\"\n".to_owned() + &read(&apart.bond, "proxy");
-    write(&apart.bond, "proxy", &config);
-    let bonded = Bonded::start(apart, 2);
+    let bonded = both_ways();
     assert!(bonded.frames().used);
     let download = download(bonded.bond(), origin(), SIZE);
     until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
@@ -300,6 +309,24 @@ fn down() {
     assert_eq!(download.end().unwrap(), SIZE as usize);
     bonded.bond().joined(2);
     upload(bonded.bond(), 1_000_000);
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn gone() {
+    if !is_called_for() {
+        return;
+    }
+    let bonded = both_ways();
+    assert!(bonded.frames().used);
+    let download = download(bonded.bond(), origin(), SIZE);
+    until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
+    bonded.apart.there(&["link del pipe0"]);
+    assert_eq!(download.end().unwrap(), SIZE as usize);
+    upload(bonded.bond(), 1_000_000);
+    bonded.primary.logs("Ethernet frames on pipe0: ");
+    let log = bonded.primary.log();
+    assert_eq!(log.matches("TCP is used in place of").count(), 1, "{log}");
 }
 
 #[test]
@@ -328,11 +355,7 @@ fn killed() {
     if !is_called_for() {
         return;
     }
-    let apart = apart(true);
-    // Bytes on both ways, whatever their delays are.
-    let config = "scheduler = \"round-robin\"\n".to_owned() + &read(&apart.bond, "proxy");
-    write(&apart.bond, "proxy", &config);
-    let mut bonded = Bonded::start(apart, 2);
+    let mut bonded = both_ways();
     assert!(bonded.frames().used);
     let download = download(bonded.bond(), origin(), SIZE);
     until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
@@ -376,11 +399,10 @@ fn refused() {
     let apart = apart(false);
     let bond = &apart.bond;
     let _proxy = bond.start("proxy");
-    let without = format!(
-        "exec nsenter -t {} -n setpriv --bounding-set=-net_raw \"$0\" \"$@\"",
-        apart.helper_pid()
-    );
-    let mut helper = bond.start_by("helper", &without);
+    let without = |pid: u32| {
+        format!("exec nsenter -t {pid} -n setpriv --bounding-set=-net_raw \"$0\" \"$@\"")
+    };
+    let mut helper = bond.start_by("helper", &without(apart.helper_pid()));
     let mut primary = apart.start_primary();
     bond.joined(1);
     let reason = || {
@@ -416,11 +438,22 @@ fn refused() {
     let config = read(bond, "helper").replace("ethernet_frames = true\n", "");
     write(bond, "helper", &config);
     let _helper = apart.start_helper();
-    let _primary = apart.start_primary();
+    let mut primary = apart.start_primary();
     bond.joined(1);
     let refusal = "the helper refuses: `ethernet_frames` is not set there";
     assert_eq!(reason(), refusal);
     assert!(bond.works(origin()));
+    // The primary without it.
+    primary.stop();
+    let before = primary.log().len();
+    let primary = bond.start_by("primary", &without(apart.pid()));
+    bond.joined(1);
+    assert_eq!(reason(), why);
+    assert!(bond.works(origin()));
+    let log = &primary.log()[before..];
+    assert_eq!(log.matches(why).count(), 1, "{log}");
+    let found = doctor("primary", apart.pid());
+    assert!(unwrapped(&found).contains(&line), "{found}");
 }
 
 #[test]
