@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::error::Result;
 use crate::host::Host;
-use crate::wiring::{address_on, send_single_packets, wire};
+use crate::wiring::{address_on, bring_up_loopback, send_single_packets, wire};
 
 /// Address of the near host.
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
@@ -41,6 +41,8 @@ impl Cable {
         wire(&near, &far, "near", "far")?;
         address_on(&near, "near", NEAR.into(), PREFIX)?;
         address_on(&far, "far", FAR, PREFIX)?;
+        // Between a relay and a receiver at the far host.
+        bring_up_loopback(&far)?;
         if units == Units::Packets {
             send_single_packets(&near, "near")?;
             send_single_packets(&far, "far")?;

@@ -217,6 +217,16 @@ fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
     })
 }
 
+/// Brings up the loopback device of a host.
+///
+/// # Errors
+/// Errors of the kernel.
+pub(crate) fn bring_up_loopback(host: &Host) -> Result<()> {
+    host.netlink("bring up its loopback device", async |nl| {
+        up(nl, index("lo")?).await
+    })
+}
+
 /// Creates a veth pair, up, called `name` on the near host and `far_name` on the far one.
 ///
 /// # Errors

@@ -75,7 +75,7 @@ pub(crate) struct ReceiveArgs {
     ring: Option<Size>,
 }
 
-/// Relay one TCP connection, as a helper does.
+/// Relay one TCP connection or what comes over Ethernet frames, as a helper does.
 ///
 /// Bytes go from the one who connects to the receiver only. There is no authentication: listen
 /// where only the sender can connect.
@@ -83,7 +83,8 @@ pub(crate) struct ReceiveArgs {
 #[command(after_help = "\
 Examples:
   mpbond traffic relay --to 192.0.2.7:7008 --copy one --tick 5ms
-  mpbond traffic relay --to 192.0.2.7:7008 --longest-tick 5ms")]
+  mpbond traffic relay --to 192.0.2.7:7008 --longest-tick 5ms
+  mpbond traffic relay --to 192.0.2.7:7008 --longest-tick 5ms --transport l2     as root")]
 pub(crate) struct RelayArgs {
     /// Listening address.
     #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([0; 8], PORT)))]
@@ -91,6 +92,10 @@ pub(crate) struct RelayArgs {
     /// Address of the receiver.
     #[arg(long, value_name = "ADDRESS:PORT")]
     to: SocketAddr,
+    /// Transport from the sender: tcp; or l2 with --longest-tick, Ethernet frames as in the L2
+    /// pipe, between hosts of one link and with CAP_NET_RAW. To the receiver it is TCP.
+    #[arg(long, default_value = "tcp")]
+    transport: Transport,
     /// Copies in the relay: two, by read and write; or one, by splice.
     #[arg(long, value_enum, default_value_t = CopyCount::Two)]
     copy: CopyCount,
@@ -258,6 +263,7 @@ impl RelayArgs {
         let relay = Relay::open(RelayOptions {
             listen: self.listen,
             to: self.to,
+            transport: self.transport,
             by,
         })
         .map_err(failed)?;

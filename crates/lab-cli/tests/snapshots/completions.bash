@@ -3435,7 +3435,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__traffic__subcmd__relay)
-            opts="-h -V --listen --to --copy --longest-tick --tick --json --log --log-json --help --version"
+            opts="-h -V --listen --to --transport --copy --longest-tick --tick --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3446,6 +3446,10 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --transport)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

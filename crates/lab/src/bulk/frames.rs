@@ -237,7 +237,7 @@ impl End {
 }
 
 /// Takes the offer of a channel; returns what opens this end of it.
-fn accept(tcp: &mut TcpStream) -> io::Result<(FrameSocket, PortConfig)> {
+pub(super) fn accept(tcp: &mut TcpStream) -> io::Result<(FrameSocket, PortConfig)> {
     let mut offer = [0; OFFER_BYTES];
     tcp.read_exact(&mut offer)?;
     let peer = peer(

@@ -5,12 +5,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use mpbond_net::l2::{L2Stream, outcome};
+use mpbond_net::pipe::PipeStream;
 use mpbond_net::relay as helper;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
 use super::file::PIPE_BYTES;
-use super::{BUFFER_BYTES, Copies, Moved, SHORTEST_TICK};
+use super::options::Transport;
+use super::{BUFFER_BYTES, Copies, Moved, SHORTEST_TICK, frames};
 use crate::error::{Doing, Error, Result};
 
 /// Maximum time of a connection attempt.
@@ -23,6 +26,8 @@ pub struct RelayOptions {
     pub listen: SocketAddr,
     /// The receiver.
     pub to: SocketAddr,
+    /// Transport from the sender, TCP or frames; to the receiver it is TCP.
+    pub transport: Transport,
     /// What moves the bytes.
     pub by: RelayBy,
 }
@@ -39,7 +44,7 @@ pub enum RelayBy {
         /// absent.
         tick: Option<Duration>,
     },
-    /// The relay of a helper's daemon, towards the primary.
+    /// The relay of a helper's daemon: over TCP towards the primary, over frames from it.
     Helper {
         /// Longest interval at which it looks for bytes; zero to look at every arrival.
         longest_tick: Duration,
@@ -81,6 +86,9 @@ impl Relay {
         let to = TcpStream::connect_timeout(&self.options.to, PATIENCE);
         let to = to.doing(format_args!("cannot connect to {}", self.options.to))?;
         let moved = match self.options.by {
+            RelayBy::Helper { longest_tick } if self.options.transport == Transport::L2 => {
+                frames_as_a_helper(longest_tick, from, to)
+            }
             RelayBy::Calls { copies, tick } => match copies {
                 Copies::Two => {
                     // One call suffices for most ticks.
@@ -96,12 +104,19 @@ impl Relay {
 }
 
 impl RelayOptions {
-    /// Checks the interval.
+    /// Checks the transport and the interval.
     ///
     /// # Errors
-    /// [`Error::Experiment`] that names the allowed intervals.
+    /// [`Error::Experiment`] that names what is allowed.
     pub fn check(&self) -> Result<()> {
         let wrong = |why: &str| Err(Error::Experiment(why.to_owned()));
+        match (self.transport, self.by) {
+            (Transport::Udp(_), _) => return wrong("a relay needs the transport tcp or l2"),
+            (Transport::L2, RelayBy::Calls { .. }) => {
+                return wrong("frames need the relay of a helper: give its longest interval");
+            }
+            _ => {}
+        }
         match self.by {
             RelayBy::Calls { tick, .. } => {
                 let tick = tick.map_or(1000, |tick| tick.as_micros());
@@ -153,28 +168,63 @@ fn pass_all(
 
 /// Moves all bytes as a helper does from the proxy to the primary.
 fn as_a_helper(longest_tick: Duration, from: TcpStream, to: TcpStream) -> io::Result<Moved> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let start = Instant::now();
-        let [hs, pipe] = [from, to].map(|tcp| {
-            tcp.set_nonblocking(true)?;
-            tokio::net::TcpStream::from_std(tcp)
-        });
-        let options = helper::RelayOptions {
-            longest_tick,
-            ..helper::RelayOptions::default()
-        };
-        let relay = helper::Relay::new(pipe?, hs?, options)?;
-        let handle = relay.handle();
-        match relay.run().await {
-            helper::RelayEnd::Finished => Ok(moved(handle.moved().0, start)),
-            helper::RelayEnd::Failed { error, .. } => Err(error),
-            // Nothing stops it, and it has no budget.
-            end => Err(io::Error::other(format!("{end:?}"))),
-        }
+        let (down, _) = carry(longest_tick, tokio_of(to)?, tokio_of(from)?).await?;
+        Ok(moved(down, start))
     })
+}
+
+/// Moves all bytes of a channel as a helper does from the primary to the proxy. The sender offers
+/// the channel on its connection, which stays open as long.
+fn frames_as_a_helper(
+    longest_tick: Duration,
+    mut from: TcpStream,
+    to: TcpStream,
+) -> io::Result<Moved> {
+    from.set_read_timeout(Some(PATIENCE))?;
+    let (socket, config) = frames::accept(&mut from)?;
+    runtime()?.block_on(async {
+        let start = Instant::now();
+        let pipe = L2Stream::open(socket, config)?;
+        let end = pipe.end();
+        let (_, up) = carry(longest_tick, PipeStream::L2(pipe), tokio_of(to)?).await?;
+        let moved = moved(up, start);
+        // The sender has to know that all has arrived.
+        outcome(end).await;
+        Ok(moved)
+    })
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+fn tokio_of(tcp: TcpStream) -> io::Result<tokio::net::TcpStream> {
+    tcp.set_nonblocking(true)?;
+    tokio::net::TcpStream::from_std(tcp)
+}
+
+/// Runs the relay of a helper; bytes down and up.
+async fn carry(
+    longest_tick: Duration,
+    pipe: impl Into<PipeStream>,
+    hs: tokio::net::TcpStream,
+) -> io::Result<(u64, u64)> {
+    let options = helper::RelayOptions {
+        longest_tick,
+        ..helper::RelayOptions::default()
+    };
+    let relay = helper::Relay::new(pipe, hs, options)?;
+    let handle = relay.handle();
+    match relay.run().await {
+        helper::RelayEnd::Finished => Ok(handle.moved()),
+        helper::RelayEnd::Failed { error, .. } => Err(error),
+        // Nothing stops it, and it has no budget.
+        end => Err(io::Error::other(format!("{end:?}"))),
+    }
 }
 
 fn moved(bytes: u64, start: Instant) -> Moved {
@@ -285,6 +335,7 @@ mod tests {
             let relay = Relay::open(RelayOptions {
                 listen: "127.0.0.1:0".parse().unwrap(),
                 to: sink.local_addr().unwrap(),
+                transport: Transport::Tcp,
                 by: RelayBy::Helper {
                     longest_tick: Duration::from_millis(longest_ms),
                 },
@@ -313,6 +364,7 @@ mod tests {
         let of = |us| RelayOptions {
             listen: "127.0.0.1:0".parse().unwrap(),
             to: "127.0.0.1:9".parse().unwrap(),
+            transport: Transport::Tcp,
             by: RelayBy::Helper {
                 longest_tick: Duration::from_micros(us),
             },
@@ -326,5 +378,27 @@ mod tests {
             let why = of(us).check().unwrap_err().to_string();
             assert!(why.contains("0, or 1 to 5 ms"), "{why}");
         }
+    }
+
+    #[test]
+    fn only_a_helpers_relay_takes_frames() {
+        let why = |transport: &str, by| {
+            let options = RelayOptions {
+                listen: "127.0.0.1:0".parse().unwrap(),
+                to: "127.0.0.1:9".parse().unwrap(),
+                transport: transport.parse().unwrap(),
+                by,
+            };
+            options.check().unwrap_err().to_string()
+        };
+        let calls = RelayBy::Calls {
+            copies: Copies::Two,
+            tick: None,
+        };
+        let longest_tick = Duration::from_millis(5);
+        let udp = why("udp:1472", RelayBy::Helper { longest_tick });
+        assert!(udp.contains("tcp or l2"), "{udp}");
+        let of_calls = why("l2", calls);
+        assert!(of_calls.contains("give its longest interval"), "{of_calls}");
     }
 }

@@ -374,6 +374,7 @@ fn a_relay_passes_everything_on() {
         let relay = Relay::open(RelayOptions {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             to: receiver.address().unwrap(),
+            transport: Transport::Tcp,
             by: RelayBy::Calls { copies, tick },
         });
         let relay = relay.unwrap();
@@ -396,6 +397,7 @@ fn a_relay_passes_everything_on() {
     let slow = Relay::open(RelayOptions {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         to: SocketAddr::from(([127, 0, 0, 1], 9)),
+        transport: Transport::Tcp,
         by: RelayBy::Calls {
             copies: Copies::One,
             tick: Some(Duration::from_secs(1)),
@@ -403,4 +405,62 @@ fn a_relay_passes_everything_on() {
     });
     let why = slow.err().unwrap().to_string();
     assert!(why.contains("100 us to 100 ms"), "{why}");
+}
+
+#[test]
+fn a_helpers_relay_passes_on_what_comes_over_frames() {
+    play("-Urn", "bulk::tests::role_of_a_relay_of_frames");
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn role_of_a_relay_of_frames() {
+    if !is_called_for() {
+        return;
+    }
+    const BYTES: u64 = 5_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let [source, sink] = ["source", "sink"].map(|name| folder.path().join(name));
+    let content: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
+    std::fs::write(&source, &content).unwrap();
+    let cable = Cable::new(Units::Packets).unwrap();
+    let listen = SocketAddr::new(cable::FAR, 0);
+    let frames = || {
+        cable
+            .far
+            .enter(|| counters(cable.far.name()).unwrap().received_packets)
+    };
+    let before = frames().unwrap();
+    let to = ReceiveOptions {
+        listen,
+        file: file(&sink, Copies::Two),
+        ..receiving("tcp")
+    };
+    let mut receiver = cable.far.enter(|| Receiver::open(&to).unwrap()).unwrap();
+    receiver.begins_within = Some(Duration::from_secs(10));
+    let relay = RelayOptions {
+        listen,
+        to: receiver.address().unwrap(),
+        transport: Transport::L2,
+        by: RelayBy::Helper {
+            longest_tick: Duration::from_millis(5),
+        },
+    };
+    let relay = cable.far.enter(|| Relay::open(relay).unwrap()).unwrap();
+    let options = SendOptions {
+        file: file(&source, Copies::Two),
+        bytes: Some(BYTES),
+        ..sending(relay.address().unwrap(), "l2")
+    };
+    let [sent, relayed, received] = std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| receiver.receive().unwrap());
+        let relay = scope.spawn(|| cable.far.enter(|| relay.relay().unwrap()).unwrap());
+        let sent = cable.near.enter(|| send(&options).unwrap()).unwrap();
+        [sent, relay.join().unwrap(), receiver.join().unwrap()]
+    });
+    assert_eq!([sent.bytes, relayed.bytes, received.bytes], [BYTES; 3]);
+    assert!(std::fs::read(&sink).unwrap() == content);
+    // All came over the cable as frames of at most 1500 octets.
+    let count = frames().unwrap() - before;
+    assert!(count > BYTES / 1500, "{count} frames");
 }

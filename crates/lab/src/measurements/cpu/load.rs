@@ -100,7 +100,7 @@ struct Transfer {
     /// Interval of sending.
     #[serde(default = "tick", with = "duration_text")]
     tick: Duration,
-    /// A relay between the two ends, over TCP.
+    /// A relay between the two ends, over TCP; from the sender over frames with the transport `l2`.
     relay: Option<Relayed>,
 }
 
@@ -140,19 +140,26 @@ impl Relayed {
         }
     }
 
-    /// Starts a relay to `to`, and returns its address.
-    fn start(&self, to: &str) -> Result<(Program, String), String> {
+    /// Starts a relay at an address to `to`, and returns its address with the port.
+    fn start(
+        &self,
+        host: Option<&Host>,
+        transport: Transport,
+        listen: &str,
+        to: &str,
+    ) -> Result<(Program, String), String> {
         let us = |tick: Duration| format!("{}us", tick.as_micros());
         let (how, value, tick) = match self.by()? {
             RelayBy::Calls { copies, tick } => ("--copy", name_of(copies).to_owned(), tick.map(us)),
             RelayBy::Helper { longest_tick } => ("--longest-tick", us(longest_tick), None),
         };
-        let mut relay = vec!["traffic", "relay", "--listen", "127.0.0.1:0", "--to", to];
-        relay.extend([how, &value, "--json"]);
+        let transport = transport.to_string();
+        let mut relay = vec!["traffic", "relay", "--listen", listen, "--to", to];
+        relay.extend(["--transport", &transport, how, &value, "--json"]);
         if let Some(tick) = &tick {
             relay.extend(["--tick", tick]);
         }
-        let mut relay = Program::start(None, &relay)?;
+        let mut relay = Program::start(host, &relay)?;
         let address = relay.address()?;
         Ok((relay, address))
     }
@@ -216,7 +223,7 @@ impl Scheme {
 }
 
 impl Transfer {
-    /// By the checks of the programs, except for a relay, which has only TCP.
+    /// By the checks of the programs. A relay sends over TCP to the receiver.
     fn complaint(&self) -> Option<String> {
         let file = self.copy.map(|copies| Files {
             path: SINK.into(),
@@ -235,7 +242,7 @@ impl Transfer {
         };
         let receive = ReceiveOptions {
             listen: ANY,
-            transport: self.transport,
+            transport: self.taken_over(),
             datagrams: self.taken(),
             file,
         };
@@ -246,14 +253,14 @@ impl Transfer {
         let relay = by.map(|by| RelayOptions {
             listen: ANY,
             to: ANY,
+            transport: self.transport,
             by,
         });
-        if relay.is_some() && self.transport != Transport::Tcp {
-            return Some("a relay needs the transport tcp".to_owned());
-        }
         match self.link {
-            Link::Veth | Link::VethPackets if relay.is_some() => {
-                return Some("a relay runs over the loopback interface".to_owned());
+            Link::Veth | Link::VethPackets
+                if relay.is_some() && self.transport == Transport::Tcp =>
+            {
+                return Some("a relay of TCP runs over the loopback interface".to_owned());
             }
             Link::Loopback if self.transport == Transport::L2 => {
                 return Some(
@@ -275,6 +282,14 @@ impl Transfer {
         }
     }
 
+    /// Transport by which the receiver takes the transfer.
+    fn taken_over(&self) -> Transport {
+        match self.relay {
+            Some(_) => Transport::Tcp,
+            None => self.transport,
+        }
+    }
+
     fn start(
         &self,
         rate: Option<BitRate>,
@@ -288,19 +303,18 @@ impl Transfer {
         };
         let listen = SocketAddr::new(listen, 0).to_string();
         let folder = place.folder.path();
-        let transport = self.transport.to_string();
+        let [transport, taken_over] =
+            [self.transport, self.taken_over()].map(|transport| transport.to_string());
         let name = |datagrams| match datagrams {
             Datagrams::Single => "single",
             Datagrams::Sendmmsg => "sendmmsg",
             Datagrams::Gso => "gso",
         };
         let [datagrams, taken] = [self.datagrams, self.taken()].map(name);
-        let common = ["--transport", &transport, "--json"];
         let [source, sink] = [SOURCE, SINK].map(|name| folder.join(name).display().to_string());
         let copies = self.copy.map(name_of);
         let mut receive = vec!["traffic", "receive", "--listen", &listen];
-        receive.extend(common);
-        receive.extend(["--datagrams", taken]);
+        receive.extend(["--transport", &taken_over, "--datagrams", taken, "--json"]);
         if let Some(copies) = copies {
             receive.extend(["--file", &sink, "--ring", RING, "--copy", copies]);
             if !Path::new(&source).exists() {
@@ -310,15 +324,18 @@ impl Transfer {
         let mut receiver = Program::start(far, &receive)?;
         let address = receiver.address()?;
         let (relay, address) = match &self.relay {
-            Some(by) => by.start(&address).map(|(relay, at)| (Some(relay), at))?,
+            Some(by) => {
+                let (relay, at) = by.start(far, self.transport, &listen, &address)?;
+                (Some(relay), at)
+            }
             None => (None, address),
         };
         let duration = format!("{}ms", length.as_millis());
         let tick = format!("{}us", self.tick.as_micros());
         let rate = rate.map(|rate| format!("{} bit/s", rate.bps()));
         let mut send = vec!["traffic", "send", &address, "--duration", &duration];
-        send.extend(common);
-        send.extend(["--datagrams", datagrams, "--tick", &tick]);
+        send.extend(["--transport", &transport, "--datagrams", datagrams]);
+        send.extend(["--tick", &tick, "--json"]);
         if let Some(rate) = &rate {
             send.extend(["--rate", rate]);
         }

@@ -345,7 +345,7 @@ fn errors_name_the_scheme() {
         ),
         (
             of_transfer("link = \"veth-packets\", relay = { copy = \"one\" }"),
-            "a relay runs over the loopback interface",
+            "a relay of TCP runs over the loopback interface",
         ),
         (
             of_transfer("transport = \"udp:40000\", datagrams = \"gso\""),
@@ -357,7 +357,11 @@ fn errors_name_the_scheme() {
         ),
         (
             of_transfer("transport = \"udp:1472\", relay = { copy = \"two\" }"),
-            "a relay needs the transport tcp",
+            "a relay needs the transport tcp or l2",
+        ),
+        (
+            of_transfer("transport = \"l2\", link = \"veth\", relay = { copy = \"two\" }"),
+            "frames need the relay of a helper",
         ),
         (
             of_transfer("relay = { copy = \"two\", tick = \"1s\" }"),
