@@ -58,6 +58,7 @@ pub(super) struct AblationArgs {
 
 impl AblationArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        super::outputs::check([&self.json, &self.html, &self.markdown])?;
         let options = AblationOptions {
             settings: self.settings,
             seed: match self.seed.is_empty() {

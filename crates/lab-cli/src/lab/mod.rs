@@ -4,6 +4,7 @@
 mod ablation;
 mod chain;
 mod failure;
+mod outputs;
 mod relay;
 mod report;
 mod run;
@@ -360,6 +361,7 @@ impl DistancesArgs {
 
 impl SimulateArgs {
     fn run(self) -> Result<ExitCode, Failure> {
+        outputs::check([&self.json, &self.html])?;
         let options = SimulateOptions {
             seeds: self.seeds,
             first_seed: self.first_seed,
@@ -385,6 +387,7 @@ impl ListArgs {
 
 impl PlayerAccuracyArgs {
     fn run(self) -> Result<ExitCode, Failure> {
+        outputs::check([&self.json])?;
         let report = {
             let links: Vec<usize> = self.links.iter().map(|n| *n as usize).collect();
             mpbond_lab::player_accuracy(&links, &self.mbps, self.both_ways).map_err(failed)?

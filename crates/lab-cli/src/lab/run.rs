@@ -17,6 +17,7 @@ use {
 };
 
 use super::failure::failed;
+use super::outputs;
 
 /// Run an experiment file and print its table.
 ///
@@ -77,6 +78,7 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        outputs::check([&self.json, &self.html, &self.packet_log])?;
         #[cfg(feature = "analysers")]
         if let Some(measurement) = Measurement::load(&self.experiment).map_err(failed)? {
             return self.measure(&measurement);

@@ -89,6 +89,7 @@ fn direction(text: &str) -> Result<Direction, String> {
 
 impl SurveyArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        super::outputs::check([&self.json, &self.html])?;
         fn or_all<T>(given: Vec<T>, all: impl IntoIterator<Item = T>) -> Vec<T> {
             match given.is_empty() {
                 true => all.into_iter().collect(),

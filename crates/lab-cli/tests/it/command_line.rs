@@ -206,6 +206,26 @@ fn records_and_reports_that_cannot_be_written_are_one_line_with_the_files_name()
     }
 }
 
+/// A run may take hours: where its results cannot be stored it does not begin.
+#[test]
+fn outputs_without_a_folder_and_missing_experiments_are_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (page, is_folder) = (folder.path().join("none/t.html"), text(folder.path()));
+    let no_experiment = folder.path().join("t.toml");
+    for command in ["run", "simulate"] {
+        let args = ["lab", command, text(&no_experiment), "--html"];
+        let line = fails(&[&args[..], &[text(&page)]].concat(), 2);
+        assert!(line.contains("/none: make it first"), "{line}");
+        let line = fails(&[&args[..], &[is_folder]].concat(), 2);
+        assert!(line.contains("it is a folder"), "{line}");
+        let line = fails(&args[..3], 2);
+        assert!(line.contains("t.toml: No such file"), "{line}");
+    }
+    let line = fails(&["lab", "survey", "--json", text(&page)], 2);
+    assert!(line.contains("/none: make it first"), "{line}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn records_become_a_report() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use super::place::Place;
 use super::recording::read_recording;
 use super::variants::in_every_setting;
 use super::workload::MAX_BYTES;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, Result};
 
 impl Experiment {
     /// Reads and checks an experiment file.
@@ -23,14 +23,16 @@ impl Experiment {
     /// [`Error::Experiment`] naming file, line, key and what is allowed.
     pub fn load(path: &Path) -> Result<Self> {
         const LIMIT: u64 = 1 << 20;
-        let length = std::fs::metadata(path).at("read", path)?.len();
+        let unread =
+            |e: std::io::Error| Error::Experiment(format!("cannot read {}: {e}", path.display()));
+        let length = std::fs::metadata(path).map_err(unread)?.len();
         if length > LIMIT {
             return Err(Error::Experiment(format!(
                 "{}: {length} bytes: an experiment file has at most {LIMIT}",
                 path.display()
             )));
         }
-        let text = std::fs::read_to_string(path).at("read", path)?;
+        let text = std::fs::read_to_string(path).map_err(unread)?;
         let mut experiment = Self::parse(&path.display().to_string(), &text)?;
         experiment.path = path.to_owned();
         experiment.read_pages()?;
