@@ -1,4 +1,4 @@
-//! Standard output.
+//! Standard output, and standard error beside it.
 
 use std::io::{self, Write};
 
@@ -18,4 +18,28 @@ pub fn print(text: &str) -> Result<(), Failure> {
         ))),
         Ok(()) => Ok(()),
     }
+}
+
+/// Writes a line to standard error, as `eprintln!` does, which would end the program by a panic
+/// where standard error cannot be written: its reader has gone, or a disk is full.
+#[macro_export]
+macro_rules! note {
+    ($($text:tt)*) => {
+        $crate::to_standard_error(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
+/// The same without the end of the line, as `eprint!` does: for questions and progress.
+#[macro_export]
+macro_rules! prompt {
+    ($($text:tt)*) => {
+        $crate::to_standard_error(format_args!($($text)*))
+    };
+}
+
+/// Writes to standard error. A failure is ignored: the exit code and standard output have the
+/// result.
+pub fn to_standard_error(text: std::fmt::Arguments<'_>) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_fmt(text).and_then(|()| err.flush());
 }

@@ -123,7 +123,7 @@ pub(crate) fn main() -> ExitCode {
             let _ = e.print();
             #[cfg(not(feature = "analysers"))]
             if e.kind() == clap::error::ErrorKind::InvalidSubcommand {
-                eprintln!(
+                mpbond_command::note!(
                     "This mpbond-lab was built for `make demo`, with `lab` and `link` only: \
                      `make release` builds all of it."
                 );

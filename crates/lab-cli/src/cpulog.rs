@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use mpbond_capture::cpu_sampling::{CpuSampler, Parts, Process, parse_process, parse_stat};
 use mpbond_capture::{CPU_LOG_HEADER, CpuSummary, cpu_summary};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 
 /// Log the processor's frequency and utilisation, and the shares of network
 /// stack, softirqs, driver, logger and others; or show the means of a log.
@@ -105,7 +105,7 @@ fn record(arguments: &CpulogArgs) -> Result<ExitCode> {
         other => other.map(Duration::from_secs_f64),
     };
     if megahertz(0).is_none() {
-        eprintln!(
+        note!(
             "mpbond cpulog: no core frequencies on this system (no cpufreq): the column \
              mhz stays empty, and energy accounts take the highest frequency"
         );

@@ -141,7 +141,7 @@ pub(crate) fn energy(arguments: &EnergyArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for reason in &report.incomplete {
-        eprintln!("mpbond energy: incomplete: {reason}");
+        mpbond_command::note!("mpbond energy: incomplete: {reason}");
     }
     Ok(ExitCode::from(1))
 }

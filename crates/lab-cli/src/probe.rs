@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, print, prompt};
 use mpbond_probe::{
     ClockOffset, Distribution, Method, Options, Probe, ProbeError, Server, ServerOptions, Summary,
     run,
@@ -249,7 +249,7 @@ impl View {
             .is_none_or(|at| at.elapsed() >= Duration::from_millis(100));
         if self.live && due {
             self.shown = Some(Instant::now());
-            eprint!(
+            prompt!(
                 "\r{} answered, {} lost; last: user {}, kernel {}, wire {}   ",
                 self.answered,
                 self.lost,
@@ -264,7 +264,7 @@ impl View {
 
     fn end(&self) -> Result<(), Failure> {
         if self.shown.is_some() {
-            eprint!("\r\x1b[K");
+            prompt!("\r\x1b[K");
         }
         Ok(())
     }

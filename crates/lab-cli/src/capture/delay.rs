@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpbond_capture::delay::{OnWire, Protocol, WireClock, WireProbes, wire_probes};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_probe::{
     Enclosing, Method, Pair, Probe, Summary, WireClockSkew, WireSource, set_wire_times,
 };
@@ -138,10 +138,12 @@ impl DelayArgs {
         print(&out)?;
         let none = runs.iter().all(|run| run.found() == 0);
         if none {
-            eprintln!(
+            note!(
                 "mpbond capture delay: {name}: none of {} packets is a probe with its answer \
                  ({} encrypted, {} damaged frames); looked for {wanted}",
-                seen.records, seen.sealed, seen.damaged
+                seen.records,
+                seen.sealed,
+                seen.damaged
             );
         }
         let code = ended("delay", seen.incomplete.as_ref());

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 
-use mpbond_command::Failure;
+use mpbond_command::{Failure, note};
 
 /// Opens a file; its name is for errors.
 pub(crate) fn open(path: &Path) -> Result<(String, BufReader<File>), Failure> {
@@ -25,7 +25,7 @@ pub(crate) fn ended(command: &str, incomplete: Option<&String>) -> ExitCode {
     match incomplete {
         None => ExitCode::SUCCESS,
         Some(reason) => {
-            eprintln!("mpbond capture {command}: incomplete: {reason}");
+            note!("mpbond capture {command}: incomplete: {reason}");
             ExitCode::from(1)
         }
     }

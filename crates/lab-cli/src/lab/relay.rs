@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use mpbond_command::Failure;
+use mpbond_command::{Failure, note};
 
 /// Bytes read at once: the buffer of a phone's proxy.
 const BUFFER: usize = 16 * 1024;
@@ -55,7 +55,7 @@ impl RelayArgs {
                 Ok(far) => {
                     let _ = self.hand_on(near, far, &mut log);
                 }
-                Err(e) => eprintln!("mpbond: {}: {e}", self.to),
+                Err(e) => note!("mpbond: {}: {e}", self.to),
             }
             log.flush().map_err(|e| at(&self.times, &e))?;
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mpbond_command::Failure;
+use mpbond_command::{Failure, note};
 use mpbond_systrace::{Report, ReportOptions, TraceError};
 
 use mpbond_units::human;
@@ -50,7 +50,7 @@ impl InputArgs {
 /// Warns that a trace is incomplete.
 pub(crate) fn warn(file: &Path, incomplete: Option<&str>) {
     if let Some(why) = incomplete {
-        eprintln!("mpbond trace: {}: not whole: {why}", file.display());
+        note!("mpbond trace: {}: not whole: {why}", file.display());
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_systrace::{
     CpuPower, PowerLog, PowerSource, Report, ReportOptions, SuiteBuilder, SuiteError, Table,
 };
@@ -86,7 +86,7 @@ impl SuiteArgs {
                 match suite.add((&scenario, n), report, &options, power) {
                     Ok(()) => {}
                     Err(e @ SuiteError::Second(_)) => return Err(second(file, &e)),
-                    Err(e) => eprintln!("mpbond trace: {}: {e}", file.display()),
+                    Err(e) => note!("mpbond trace: {}: {e}", file.display()),
                 }
             }
         }
@@ -170,7 +170,7 @@ fn recordings(folder: &Path) -> Result<BTreeMap<(String, u32), Files>, Failure> 
         )));
     }
     for path in others {
-        eprintln!(
+        note!(
             "mpbond trace: {}: left out, its name is not SCENARIO-N.*",
             path.display()
         );

@@ -1,13 +1,13 @@
 //! `mpbond traffic client`.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print, prompt};
 use mpbond_probe::ProbeError;
 use mpbond_probe::traffic::{ClientOptions, Direction, Event, Flow, Summary, Target, run};
 use mpbond_units::{BitRate, duration_text};
@@ -267,16 +267,15 @@ impl View {
                         Direction::Down => "down",
                         Direction::Up => "up",
                     };
-                    eprint!(
+                    prompt!(
                         "\r{at_s:.1} s: {} bytes, last {way} after {:.1} ms   ",
                         self.bytes,
                         delay_ms.unwrap_or_default()
                     );
-                    let _ = std::io::stderr().flush();
                 }
             }
             Event::Lost { at_s, reason } if self.live => {
-                eprintln!("\r\x1b[K{at_s:.1} s: connection lost: {reason}");
+                note!("\r\x1b[K{at_s:.1} s: connection lost: {reason}");
             }
             _ => {}
         }
@@ -285,7 +284,7 @@ impl View {
 
     fn end(&self) {
         if self.shown.is_some() {
-            eprint!("\r\x1b[K");
+            prompt!("\r\x1b[K");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! `mpbond traffic compare`.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, print, prompt};
 use mpbond_lab::bulk::{CompareOptions, Comparer, Comparison, Costs, LEAST_SAVING, compare};
 use mpbond_units::{BitRate, duration_text};
 
@@ -88,12 +88,11 @@ impl CompareArgs {
         let result = compare(&options, |costs| {
             count += 1;
             if live {
-                eprint!("\r{count} of {}: {}   ", self.repetitions, line(costs));
-                let _ = std::io::stderr().flush();
+                prompt!("\r{count} of {}: {}   ", self.repetitions, line(costs));
             }
         });
         if live {
-            eprint!("\r\x1b[K");
+            prompt!("\r\x1b[K");
         }
         let result = result.map_err(failed)?;
         match self.json {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_systrace::{Scenario, Step, Summary};
 
 use super::extras::ExtraArgs;
@@ -355,11 +355,11 @@ impl Device {
             match step {
                 Step::WaitMs(ms) => std::thread::sleep(Duration::from_millis(*ms)),
                 Step::Ask(what) if wait && io::stdin().is_terminal() => {
-                    eprintln!("mpbond trace: please {what}, then press Enter");
+                    note!("mpbond trace: please {what}, then press Enter");
                     let mut line = String::new();
                     let _ = io::stdin().read_line(&mut line);
                 }
-                Step::Ask(what) => eprintln!("mpbond trace: now please {what}"),
+                Step::Ask(what) => note!("mpbond trace: now please {what}"),
                 other => {
                     if let Some(line) = other.command(width, height) {
                         self.shell(&line)?;

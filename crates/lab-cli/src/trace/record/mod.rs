@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_units::duration_text;
 
 use adb::AdbArgs;
@@ -117,7 +117,7 @@ impl RecordArgs {
             return Err(lacks(events::none_of(&missing)));
         }
         if !missing.is_empty() {
-            eprintln!(
+            note!(
                 "mpbond trace: not in this kernel, and so not recorded: {}",
                 missing.join(", ")
             );
