@@ -55,8 +55,11 @@ impl FromStr for Endpoint {
     type Err = ParseEndpointError;
 
     fn from_str(text: &str) -> Result<Self, ParseEndpointError> {
-        if let Ok(address) = text.parse() {
-            return Ok(Self::At(address));
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return match address.port() {
+                0 => Err(ParseEndpointError),
+                _ => Ok(Self::At(address)),
+            };
         }
         let named = text
             .rsplit_once(':')

@@ -67,6 +67,14 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:2: proxy.address: \"example.net\" is not an address and port",
         ),
         (
+            "[proxy]\naddress = \"203.0.113.1:0\"\n",
+            "c.toml:2: proxy.address: \"203.0.113.1:0\" is not an address and port",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\naddress = \"10.0.0.2:0\"\n",
+            "c.toml:6: helper.address: \"10.0.0.2:0\": nobody listens at port 0; ports are from 1",
+        ),
+        (
             "[proxy]\naddress = []\nid = \"ID\"\n",
             "c.toml:2: proxy.address: from 1 to 8, not 0",
         ),

@@ -34,6 +34,11 @@ impl FromText for SocketAddr {
     }
 }
 
+/// A place to connect to that has no port. A listener may have port 0: any that is free.
+fn port_zero(text: &str) -> String {
+    format!("\"{text}\": nobody listens at port 0; ports are from 1 to 65535")
+}
+
 impl FromText for HelperAddress {
     const EXPECTED: &'static str = "an address and port such as \"192.168.49.2:4434\", the path of \
                                     a Unix socket such as \"unix:/run/mpbond/pipe.sock\", or \
@@ -42,9 +47,10 @@ impl FromText for HelperAddress {
         if text == "discover" {
             return Ok(Self::Discover);
         }
-        text.parse()
-            .map(Self::At)
-            .map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED))
+        match text.parse().map(Self::At) {
+            Ok(Self::At(PipeAddress::Tcp(to))) if to.port() == 0 => Err(port_zero(text)),
+            parsed => parsed.map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED)),
+        }
     }
 }
 

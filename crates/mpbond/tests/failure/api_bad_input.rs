@@ -111,6 +111,7 @@ fn wrong_requests_have_one_error_and_change_nothing() {
             422,
             "invalid value",
         ),
+        ("POST /v1/explain", "{\"port\": 0}", 422, "port: 1 to 65535"),
         (
             "POST /v1/explain",
             "{\"port\": 1, \"dscp\": 64}",

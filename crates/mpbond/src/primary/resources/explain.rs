@@ -30,6 +30,7 @@ const REQUEST: &str = "the request";
 pub(super) struct Question {
     domain: Option<String>,
     ip: Option<IpAddr>,
+    #[cfg_attr(test, schemars(range(min = 1)))]
     port: u16,
     app: Option<String>,
     uid: Option<u32>,
@@ -87,6 +88,9 @@ impl TryFrom<Question> for Flow {
             name.ok_or_else(|| Failure::at(None, "domain: not a valid name".to_owned()))
         };
         let domain = asked.domain.map(name).transpose()?;
+        if asked.port == 0 {
+            return Err(Failure::at(None, "port: 1 to 65535".to_owned()));
+        }
         if asked.dscp.is_some_and(|dscp| dscp > 63) {
             return Err(Failure::at(None, "dscp: 0 to 63".to_owned()));
         }
