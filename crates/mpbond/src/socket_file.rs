@@ -44,7 +44,7 @@ pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(io::Error::new(
             io::ErrorKind::AddrInUse,
-            "another daemon answers there",
+            "another daemon answers there: stop it, or name another place",
         ));
     }
     if std::fs::symlink_metadata(path).is_ok_and(|file| !file.file_type().is_socket()) {

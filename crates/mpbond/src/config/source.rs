@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,25 @@ pub use mpbond_toml_text::FileError as ConfigError;
 
 /// Maximum size of a configuration file; a longer file is some other file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Remedy for a file that cannot be read.
+fn unreadable_advice(file: &Path, kind: io::ErrorKind) -> &'static str {
+    match (kind, file.file_stem().and_then(|stem| stem.to_str())) {
+        (io::ErrorKind::PermissionDenied, _) => "; run this as its owner, or as root",
+        (io::ErrorKind::NotFound, Some("primary")) => {
+            "; `mpbond setup` makes one, `mpbond primary --help` shows one"
+        }
+        (io::ErrorKind::NotFound, Some("helper")) => {
+            "; `mpbond setup` makes one, `mpbond helper --help` shows one"
+        }
+        (io::ErrorKind::NotFound, Some("proxy")) => {
+            "; `mpbond setup` makes one, `mpbond proxy --help` shows one"
+        }
+        (io::ErrorKind::NotFound, Some("device")) => "; `mpbond up --help` shows one",
+        (io::ErrorKind::NotFound, _) => "; `mpbond ROLE --help` shows one",
+        _ => "",
+    }
+}
 
 /// Text of a configuration file, not yet parsed.
 pub(super) struct Source<'a>(mpbond_toml_text::Source<'a>);
@@ -24,11 +43,8 @@ impl<'a> Deref for Source<'a> {
 
 impl<'a> Source<'a> {
     pub(super) fn read(file: &'a Path) -> Result<Self, ConfigError> {
-        let unreadable = |e: std::io::Error| {
-            let advice = match e.kind() {
-                std::io::ErrorKind::NotFound => "; `--help` shows a complete example",
-                _ => "",
-            };
+        let unreadable = |e: io::Error| {
+            let advice = unreadable_advice(file, e.kind());
             ConfigError::about_file(file, format_args!("cannot be read: {e}{advice}"))
         };
         let mut bytes = Vec::new();

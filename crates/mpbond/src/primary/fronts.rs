@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::anyhow;
 use mpbond_intercept::dns::Family;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Reception, Refusal};
 use tokio::time::timeout;
@@ -46,7 +46,13 @@ pub(super) fn open_all(primary: &Primary, own: &mut Listeners) -> anyhow::Result
             config.credentials = credentials.as_deref().map(read_credentials).transpose()?;
             let key = upgrade::at(*listen);
             let front = open(own, key, *listen, config, Reception::Accept);
-            let front = front.with_context(|| format!("{name} front on {listen}"))?;
+            let front = front.map_err(|e| match e.kind() {
+                io::ErrorKind::AddrInUse => anyhow!(
+                    "{name} front on {listen}: another program has this port (`ss -ltnp` shows \
+                     it): stop that one, or change `listen`"
+                ),
+                _ => anyhow!("{name} front on {listen}: {e}"),
+            })?;
             info!(address = %front.local_addr(), "{name} front");
             opened.push(front);
         }

@@ -16,8 +16,8 @@ impl Primary {
     pub(super) fn not_trusted_note(&self) -> String {
         let id = self.identity.id();
         format!(
-            "the proxy does not trust this device, and ends what it had open: `mpbond trust {id}` on \
-             the proxy, or an enrolment token of its, would let it in again"
+            "the proxy does not trust this device, and ends what it had open: run `mpbond trust \
+             {id}` on the proxy, or `mpbond pair` here with a token of `mpbond proxy enrol`"
         )
     }
 

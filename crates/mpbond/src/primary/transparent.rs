@@ -315,7 +315,7 @@ fn exceptions(primary: &PrimaryConfig, config: &Transparent) -> RulesConfig {
 pub fn install_kill_switch(config: &PrimaryConfig) -> anyhow::Result<()> {
     let transparent = config.transparent.as_ref();
     let Some(transparent) = transparent.filter(|t| t.kill_switch != KillSwitch::Off) else {
-        bail!("the configuration has no transparent.kill_switch: write \"permanent\" there");
+        bail!("there is no `kill_switch` under [transparent]: write `kill_switch = \"permanent\"`");
     };
     kill_switch::install(&exceptions(config, transparent))?;
     Ok(())

@@ -41,11 +41,19 @@ impl std::fmt::Debug for Identity {
     }
 }
 
+/// Remedy for an error of the operating system.
+fn advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::PermissionDenied => "; run this as its owner, or as root",
+        _ => "",
+    }
+}
+
 /// Error of loading or creating an identity.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The file or its directory could not be read or written.
-    #[error("identity file {path}: {cause}")]
+    #[error("identity file {path}: {cause}{}", advice(cause))]
     Io {
         /// The file.
         path: PathBuf,
