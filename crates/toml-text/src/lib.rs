@@ -20,6 +20,7 @@ pub struct FileError {
     place: Option<Place>,
     key: Option<String>,
     problem: String,
+    unwritten: bool,
 }
 
 /// Place in a file, counted from 1.
@@ -44,7 +45,21 @@ impl FileError {
             place: None,
             key: None,
             problem: one_line(&problem.to_string()),
+            unwritten: false,
         }
+    }
+
+    /// A file that could not be locked or written: a full disk, say. What it was to have is right.
+    pub fn unwritten(file: &Path, problem: impl fmt::Display) -> Self {
+        Self {
+            unwritten: true,
+            ..Self::about_file(file, problem)
+        }
+    }
+
+    /// Whether the file could not be locked or written, rather than being wrong.
+    pub const fn is_unwritten(&self) -> bool {
+        self.unwritten
     }
 
     /// An error about a line of a file, counted from 1.
@@ -202,6 +217,7 @@ impl<'a> Source<'a> {
             place: span.map(|s| self.place(s.start)),
             key,
             problem: one_line(problem),
+            unwritten: false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! `mpbond proxy enrol`.
 
 use std::io::IsTerminal;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use mpbond::config::{Enrolment, EnrolmentBook, ProxyConfig, Role, config_file};
 use mpbond::pairing::now_s;
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print, prompt};
 use mpbond_net::Endpoint;
 use mpbond_net::dest::DestinationPolicy;
 use mpbond_net::identity::Identity;
@@ -68,14 +68,23 @@ fn valid(text: &str) -> Result<Duration, String> {
     Ok(valid)
 }
 
-/// Source address of packets to the Internet; none is sent.
+/// Source address of packets to the Internet, over IPv4 where it has a route; none is sent.
 pub(super) fn outward() -> Option<IpAddr> {
-    /// An address of TEST-NET-1 (RFC 5737), unassigned and reached by the default route.
-    const ANYBODY: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    socket.connect(ANYBODY).ok()?;
-    let ip = socket.local_addr().ok()?.ip();
-    (!ip.is_unspecified()).then_some(ip)
+    /// Unassigned addresses for documents, reached by the default route (RFC 5737, RFC 3849).
+    const ANYBODY: [IpAddr; 2] = [
+        IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    ];
+    ANYBODY.into_iter().find_map(|anybody| {
+        let any: IpAddr = match anybody {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect((anybody, 9)).ok()?;
+        let ip = socket.local_addr().ok()?.ip();
+        (!ip.is_unspecified()).then_some(ip)
+    })
 }
 
 impl EnrolArgs {
@@ -113,7 +122,8 @@ impl EnrolArgs {
             uses: self.uses,
             name: self.name.clone().unwrap_or_default(),
         };
-        book.add(enrolment, now_s()).map_err(Failure::input)?;
+        book.add(enrolment, now_s())
+            .map_err(super::change::of_change)?;
         let token = EnrolmentToken {
             address,
             id: identity.id(),
@@ -148,7 +158,7 @@ impl EnrolArgs {
         };
         let address = SocketAddr::new(ip, port);
         if DestinationPolicy::default().check(address).is_err() {
-            eprintln!(
+            note!(
                 "mpbond: {address} is not a public address: if primaries reach this proxy at \
                  another one, use `--address`"
             );
@@ -172,9 +182,9 @@ impl EnrolArgs {
         if std::io::stderr().is_terminal()
             && let Some(picture) = picture(&text, true)
         {
-            eprint!("{picture}");
+            prompt!("{picture}");
         }
-        eprintln!(
+        note!(
             "Good for {} device{} within {}. On the primary: {}mpbond pair TOKEN",
             self.uses,
             if self.uses == 1 { "" } else { "s" },

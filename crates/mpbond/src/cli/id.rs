@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpbond::config::{identity, identity_and_trust};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_net::Identity;
 
 use super::hints::{sudo_for, word};
@@ -77,7 +77,7 @@ impl IdArgs {
         if self.rotate {
             let (old, new) = Identity::rotate(&file).map_err(Failure::run)?;
             if let Some(old) = old {
-                eprintln!(
+                note!(
                     "The old key is gone. Now:\n  \
                      - start the daemons of this device again;\n  \
                      - on every device that trusts it, run: mpbond untrust {old}\n  \

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use mpbond::config::{PrimaryConfig, Role, config_file};
+use mpbond::config::{KillSwitch, PrimaryConfig, Role, config_file};
 use mpbond::primary::install_kill_switch;
 use mpbond_command::{Failure, print};
 use mpbond_intercept::rules::kill_switch;
+use nix::unistd::geteuid;
 
 /// Keep applications from the network while no primary runs, or let them out again.
 ///
@@ -46,19 +47,35 @@ impl KillSwitchArgs {
             Some(State::On) => {
                 let file = self.config.unwrap_or_else(|| config_file(Role::Primary));
                 let config = PrimaryConfig::load(&file).map_err(Failure::input)?;
-                install_kill_switch(&config).map_err(Failure::run)?;
+                let transparent = config.transparent.as_ref();
+                if transparent.is_none_or(|t| t.kill_switch == KillSwitch::Off) {
+                    return Err(Failure::input(format_args!(
+                        "{}: there is no `kill_switch` under [transparent]: write `kill_switch = \
+                         \"permanent\"` there",
+                        file.display()
+                    )));
+                }
+                install_kill_switch(&config).map_err(refused)?;
                 "on\n"
             }
-            Some(State::Off) => match kill_switch::remove().map_err(Failure::run)? {
+            Some(State::Off) => match kill_switch::remove().map_err(refused)? {
                 true => "off: applications reach the network directly while no primary runs\n",
                 false => "off, as it was before\n",
             },
-            None => match kill_switch::is_installed().map_err(Failure::run)? {
+            None => match kill_switch::is_installed().map_err(refused)? {
                 true => "on\n",
                 false => "off\n",
             },
         };
         print(text)?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The kernel's refusal, with the remedy where this user is not root.
+fn refused(problem: impl std::fmt::Display) -> Failure {
+    match geteuid().is_root() {
+        true => Failure::run(problem),
+        false => Failure::run(format_args!("the kill switch needs root (sudo): {problem}")),
     }
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod api;
+mod change;
 mod daemon;
 mod dispatch;
 mod doctor;

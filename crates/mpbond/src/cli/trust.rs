@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpbond::config::{ConfigError, TrustFile, TrustedDevice};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_net::DeviceId;
 
 use super::id::Device;
@@ -110,7 +110,7 @@ impl TrustArgs {
         let name = self.name.unwrap_or_default();
         let new = file
             .add(&TrustedDevice { id, name })
-            .map_err(Failure::input)?;
+            .map_err(super::change::of_change)?;
         print(&format!(
             "{id} {} ({})\n",
             if new {
@@ -135,7 +135,7 @@ fn list(file: &TrustFile, configured: &[DeviceId]) -> Result<ExitCode, Failure> 
         text.push('\n');
     }
     if text.is_empty() {
-        eprintln!("no device is trusted ({} has none)", file.path().display());
+        note!("no device is trusted ({} has none)", file.path().display());
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -148,7 +148,10 @@ impl UntrustArgs {
         let kept = |e: &ConfigError| {
             let device = self.device.escape_debug();
             let text = format!("{e}; nothing has changed: {device} stays trusted if it was");
-            Failure::input(text)
+            match e.is_unwritten() {
+                true => Failure::run(text),
+                false => Failure::input(text),
+            }
         };
         // A file that cannot be read may still be mended by its owner.
         file.devices().map_err(|e| kept(&e))?;

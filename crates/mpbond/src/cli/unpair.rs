@@ -33,7 +33,8 @@ pub(super) struct UnpairArgs {
 impl UnpairArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let file = self.config.unwrap_or_else(|| config_file(Role::Primary));
-        let removed = PrimaryEdit::remove_helper(&file, &self.device).map_err(Failure::input)?;
+        let removed =
+            PrimaryEdit::remove_helper(&file, &self.device).map_err(super::change::of_change)?;
         let name = removed.name.map(|name| format!("{name}, "));
         let mut text = format!(
             "{}{}, is removed from {}\n",

@@ -119,16 +119,20 @@ impl EnrolmentBook {
         Ok(Ok(name))
     }
 
-    fn wrong(&self, what: &str, e: &io::Error) -> ConfigError {
-        ConfigError::about_file(&self.path, format_args!("cannot be {what}: {e}"))
+    fn unread(&self, e: &io::Error) -> ConfigError {
+        ConfigError::about_file(&self.path, format_args!("cannot be read: {e}"))
+    }
+
+    fn unwritten(&self, what: &str, e: &io::Error) -> ConfigError {
+        ConfigError::unwritten(&self.path, format_args!("cannot be {what}: {e}"))
     }
 
     fn lock(&self) -> Result<File, ConfigError> {
-        file::lock(&self.path).map_err(|e| self.wrong("locked", &e))
+        file::lock(&self.path).map_err(|e| self.unwritten("locked", &e))
     }
 
     fn tokens(&self) -> Result<Vec<Enrolment>, ConfigError> {
-        let text = file::read(&self.path, MAX_FILE_BYTES).map_err(|e| self.wrong("read", &e))?;
+        let text = file::read(&self.path, MAX_FILE_BYTES).map_err(|e| self.unread(&e))?;
         let text = text.unwrap_or_default();
         let lines = text.lines().zip(1..);
         let lines = lines.filter(|(l, _)| !l.trim().is_empty() && !l.trim().starts_with('#'));
@@ -151,7 +155,7 @@ impl EnrolmentBook {
             text.push_str(line.trim_end());
             text.push('\n');
         }
-        file::replace(&self.path, &text).map_err(|e| self.wrong("written", &e))
+        file::replace(&self.path, &text).map_err(|e| self.unwritten("written", &e))
     }
 }
 

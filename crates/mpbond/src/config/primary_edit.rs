@@ -38,11 +38,12 @@ impl PrimaryEdit {
         keep: impl FnOnce(&str) -> String,
         edit: impl FnOnce(&Source<'_>) -> Result<String, ConfigError>,
     ) -> Result<Self, ConfigError> {
-        let wrong = |what: &str, e: &io::Error| {
-            ConfigError::about_file(path, format_args!("cannot be {what}: {e}"))
+        let unwritten = |what: &str, e: &io::Error| {
+            ConfigError::unwritten(path, format_args!("cannot be {what}: {e}"))
         };
-        let _lock = file::lock(path).map_err(|e| wrong("locked", &e))?;
-        let before = file::read(path, MAX_FILE_BYTES).map_err(|e| wrong("read", &e))?;
+        let unread = |e| ConfigError::about_file(path, format_args!("cannot be read: {e}"));
+        let _lock = file::lock(path).map_err(|e| unwritten("locked", &e))?;
+        let before = file::read(path, MAX_FILE_BYTES).map_err(unread)?;
         let source = Source::of_text(path, keep(before.as_deref().unwrap_or_default()));
         check_form(&source)?;
         let after = edit(&source)?;
@@ -59,7 +60,7 @@ impl PrimaryEdit {
             after: result.text().to_owned(),
         };
         if edit.is_change() {
-            file::replace(path, &edit.after).map_err(|e| wrong("written", &e))?;
+            file::replace(path, &edit.after).map_err(|e| unwritten("written", &e))?;
         }
         Ok(edit)
     }
@@ -96,7 +97,7 @@ impl PrimaryEdit {
             }
         };
         undo().map_err(|e: io::Error| {
-            ConfigError::about_file(&self.path, format_args!("cannot be put back: {e}"))
+            ConfigError::unwritten(&self.path, format_args!("cannot be put back: {e}"))
         })
     }
 }

@@ -125,17 +125,21 @@ impl TrustFile {
         }
     }
 
-    fn wrong(&self, what: &str, e: &io::Error) -> ConfigError {
-        ConfigError::about_file(&self.path, format_args!("cannot be {what}: {e}"))
+    fn unread(&self, e: &io::Error) -> ConfigError {
+        ConfigError::about_file(&self.path, format_args!("cannot be read: {e}"))
+    }
+
+    fn unwritten(&self, what: &str, e: &io::Error) -> ConfigError {
+        ConfigError::unwritten(&self.path, format_args!("cannot be {what}: {e}"))
     }
 
     fn lock(&self) -> Result<File, ConfigError> {
-        file::lock(&self.path).map_err(|e| self.wrong("locked", &e))
+        file::lock(&self.path).map_err(|e| self.unwritten("locked", &e))
     }
 
     fn lines(&self) -> Result<Vec<Result<Line, ConfigError>>, ConfigError> {
         let text = file::read_guarded(&self.path, MAX_FILE_BYTES);
-        let text = text.map_err(|e| self.wrong("read", &e))?;
+        let text = text.map_err(|e| self.unread(&e))?;
         let text = text.unwrap_or_default();
         let lines = text.lines().zip(1..).map(|(line, number)| {
             Line::parse(line).map_err(|problem| ConfigError::at_line(&self.path, number, problem))
@@ -151,7 +155,7 @@ impl TrustFile {
         for line in lines {
             line.append_to(&mut text);
         }
-        file::replace(&self.path, &text).map_err(|e| self.wrong("written", &e))
+        file::replace(&self.path, &text).map_err(|e| self.unwritten("written", &e))
     }
 }
 

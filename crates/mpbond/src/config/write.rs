@@ -31,7 +31,7 @@ pub fn check_config(role: Role, path: &Path, text: &str) -> Result<(), ConfigErr
 pub fn write_config(role: Role, path: &Path, text: &str) -> Result<(), ConfigError> {
     check_config(role, path, text)?;
     let written = file::lock(path).and_then(|_lock| file::replace(path, text));
-    written.map_err(|e| ConfigError::about_file(path, format_args!("cannot be written: {e}")))
+    written.map_err(|e| ConfigError::unwritten(path, format_args!("cannot be written: {e}")))
 }
 
 #[cfg(test)]

@@ -349,7 +349,7 @@ fn a_reload_without_a_daemon_and_with_a_wrong_file() {
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
 }
 
-fn primary_toml(folder: &Path, proxy: SocketAddr, id: DeviceId) -> std::path::PathBuf {
+pub(super) fn primary_toml(folder: &Path, proxy: SocketAddr, id: DeviceId) -> std::path::PathBuf {
     let file = folder.join("primary.toml");
     let config = format!(
         "identity = \"me.pem\"\nstatus_socket = \"me.sock\"\n[proxy]\naddress = \"{proxy}\"\n\

@@ -13,6 +13,7 @@ mod links;
 mod loopback;
 mod machine;
 mod memory;
+mod mistakes;
 mod pair;
 mod person;
 mod quickstart;

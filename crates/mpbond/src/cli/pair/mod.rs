@@ -228,7 +228,7 @@ impl PairArgs {
             None => screen.asker().policy().await,
         };
         if let Some(policy) = policy {
-            PrimaryEdit::set_on_proxy_loss(file, policy).map_err(Failure::input)?;
+            PrimaryEdit::set_on_proxy_loss(file, policy).map_err(super::change::of_change)?;
         }
         Ok(())
     }
@@ -370,6 +370,7 @@ pub(super) fn carry_out<T>(
         .enable_all()
         .build()
         .map_err(Failure::run)?;
+    let by_token = matches!(errand, Errand::Enrol(_));
     let result = runtime.block_on(async {
         let paired = pair(own, errand, screen).await?;
         let done = then(&paired).await;
@@ -386,7 +387,7 @@ pub(super) fn carry_out<T>(
                  terminal, or use --yes",
             ))
         }
-        Err(e) => Err(Failure::run(explained(&e))),
+        Err(e) => Err(Failure::run(explained(&e, by_token))),
     }
 }
 
@@ -441,7 +442,7 @@ fn key_without_file() -> Result<PathBuf, Failure> {
 }
 
 /// The error, with advice where the remedy is not obvious.
-fn explained(e: &PairError) -> String {
+fn explained(e: &PairError, by_token: bool) -> String {
     use mpbond_net::tls::TlsError;
     let advice = match e {
         PairError::Unreached {
@@ -465,7 +466,12 @@ fn explained(e: &PairError) -> String {
             }
             _ => "",
         },
-        PairError::Unreached { .. } => "; is `mpbond pair` still waiting on the other device?",
+        PairError::Unreached { .. } if by_token => {
+            "; does the proxy run there, and does a firewall let this port through?"
+        }
+        PairError::Unreached { .. } => {
+            "; does the other device still wait (`mpbond pair` or `mpbond setup` there)?"
+        }
         _ => "",
     };
     format!("not paired: {e}{advice}")

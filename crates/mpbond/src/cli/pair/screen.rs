@@ -1,14 +1,14 @@
 //! Output and questions of a pairing, for a person or as JSON for a script.
 
 use std::cell::Cell;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond::config::{OnProxyLoss, PrimaryConfig, Role};
 use mpbond::pairing::{Event, Own, Paired};
 use mpbond::status_socket::ask;
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print, prompt};
 use mpbond_net::pairing::{self, Introduction, Invitation, Peer};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -114,7 +114,7 @@ impl Screen {
                 sudo()
             )),
         }
-        eprint!("{out}");
+        prompt!("{out}");
     }
 
     /// Shows a refused caller.
@@ -133,7 +133,7 @@ impl Screen {
             });
             let _ = print(&format!("{event}\n"));
         } else {
-            eprintln!("{from}: {problem}");
+            note!("{from}: {problem}");
         }
     }
 
@@ -155,6 +155,10 @@ impl Screen {
             return print(&format!("{event}\n"));
         }
         let next = match role {
+            Role::Primary if !entry.is_new => format!(
+                "Nothing has changed. Then see whether all is well: {}",
+                command("doctor primary", role, &entry.path)
+            ),
             Role::Primary => {
                 let file = &entry.path;
                 let socket = PrimaryConfig::load(file).map(|c| c.status_socket);
@@ -196,7 +200,7 @@ impl Asker {
     pub(super) async fn agrees(&self, peer: &Peer) -> bool {
         let (own, i) = (&self.own, &peer.introduction);
         if !self.json {
-            eprint!(
+            prompt!(
                 "\nThe other device:\n  {}\n  \"{}\", {}\nThis device:\n  {}\n  \"{}\", {}\n",
                 peer.id,
                 i.name,
@@ -209,9 +213,9 @@ impl Asker {
         if self.yes {
             return true;
         }
-        eprint!("Shall they trust each other? [y/N] ");
+        prompt!("Shall they trust each other? [y/N] ");
         let Some(answer) = line().await else {
-            eprintln!();
+            note!("");
             self.unanswered.set(true);
             return false;
         };
@@ -229,7 +233,7 @@ impl Asker {
         if self.yes {
             return None;
         }
-        eprint!(
+        prompt!(
             "\nWhile no path to the proxy works, new connections can\n  \
              d  go direct, past the proxy: origins and the local network see them, and whoever \
              blocks all\n     paths for 1.5 s can bring that about\n  \
@@ -240,7 +244,7 @@ impl Asker {
             "f" | "fail" => Some(OnProxyLoss::Fail),
             "" | "d" | "direct" => Some(OnProxyLoss::Direct),
             _ => {
-                eprintln!("Neither d nor f: direct, unless `on_proxy_loss` is changed.");
+                note!("Neither d nor f: direct, unless `on_proxy_loss` is changed.");
                 None
             }
         }
@@ -249,7 +253,6 @@ impl Asker {
 
 /// A line of standard input, trimmed and in lower case; `None` at its end.
 async fn line() -> Option<String> {
-    let _ = std::io::stderr().flush();
     let (said, answer) = oneshot::channel();
     // Reading a line cannot be cancelled; the thread ends with the program.
     std::thread::spawn(move || {

@@ -5,6 +5,8 @@ use std::path::Path;
 use mpbond::config::{Role, check_config, config_file, write_config};
 use mpbond_command::{Failure, print};
 
+use super::super::change::of_change;
+
 /// Writes a complete configuration, or prints it.
 pub(super) fn write(role: Role, text: &str, dry_run: bool) -> Result<(), Failure> {
     let file = config_file(role);
@@ -12,7 +14,7 @@ pub(super) fn write(role: Role, text: &str, dry_run: bool) -> Result<(), Failure
         check_config(role, &file, text).map_err(Failure::input)?;
         return print(&shown(&file, text));
     }
-    write_config(role, &file, text).map_err(Failure::input)?;
+    write_config(role, &file, text).map_err(of_change)?;
     print(&format!("Written: {}\n", file.display()))
 }
 

@@ -9,7 +9,7 @@ use mpbond::config::{
 };
 use mpbond::pairing::{Book, Own, find};
 use mpbond::uplinks::{Uplink, uplinks};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_net::Identity;
 use mpbond_net::pairing::is_name;
 use toml_edit::Value;
@@ -138,7 +138,7 @@ fn lent_link(args: &SetupArgs, questions: &Questions) -> Result<String, Failure>
              --link",
         )),
         [link] => {
-            eprintln!("Link to lend: {link}");
+            note!("Link to lend: {link}");
             Ok(link.clone())
         }
         [first, ..] => {

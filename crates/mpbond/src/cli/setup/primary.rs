@@ -8,9 +8,10 @@ use mpbond::config::{
 };
 use mpbond::pairing::{Book, Own, own_links};
 use mpbond::uplinks::{Uplink, uplinks};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_net::Identity;
 
+use super::super::change::of_change;
 use super::super::hints::command;
 use super::super::pair::{
     Errand, Screen, Target, carry_out, default_name, in_words, introduction, primary_key,
@@ -33,7 +34,7 @@ pub(super) fn set_up(
     let (kept, links) = links(args, &errands, &file)?;
     let all = kept.iter().map(|link| format!("{link} (as configured)"));
     let all: Vec<String> = all.chain(links.iter().cloned()).collect();
-    eprintln!(
+    note!(
         "Links of this device to the Internet: {}",
         match &all[..] {
             [] => "none; only those of other devices are used".to_owned(),
@@ -68,8 +69,8 @@ pub(super) fn set_up(
         let (paired, ()) = carry_out(&own, errand, &screen, async |_| ())?;
         print(&format!("{}\n", in_words(&paired)))?;
     }
-    PrimaryEdit::add_links(&file, &links).map_err(Failure::input)?;
-    PrimaryEdit::add_front(&file, front).map_err(Failure::input)?;
+    PrimaryEdit::add_links(&file, &links).map_err(of_change)?;
+    PrimaryEdit::add_front(&file, front).map_err(of_change)?;
     PrimaryConfig::load(&file).map_err(Failure::input)?;
     print(&format!("Complete: {}\n", file.display()))?;
     service::bring_up(Role::Primary, !args.no_service)?;

@@ -1,8 +1,8 @@
 //! Questions to the person at the terminal.
 
-use std::io::{BufRead, IsTerminal, Read, Write};
+use std::io::{BufRead, IsTerminal, Read};
 
-use mpbond_command::Failure;
+use mpbond_command::{Failure, note, prompt};
 
 /// Maximum length of an answer: a terminal's line.
 const MAX_ANSWER_BYTES: u64 = 4096;
@@ -42,20 +42,19 @@ impl Questions {
             )));
         }
         loop {
-            eprint!("{question}: ");
-            let _ = std::io::stderr().flush();
+            prompt!("{question}: ");
             let mut answer = String::new();
             let stdin = std::io::stdin().lock();
             let read = stdin.take(MAX_ANSWER_BYTES).read_line(&mut answer);
             if !read.is_ok_and(|octets| octets > 0) {
-                eprintln!();
+                note!("");
                 return Err(Failure::input(format_args!(
                     "no answer, and nothing has been changed: {option} gives it beforehand"
                 )));
             }
             match accept(answer.trim()) {
                 Ok(value) => return Ok(value),
-                Err(problem) => eprintln!("{problem}"),
+                Err(problem) => note!("{problem}"),
             }
         }
     }

@@ -74,6 +74,8 @@ fn a_token_lets_one_primary_in() {
         "0".repeat(32)
     );
     assert!(refused(&primary, &stray).contains("does `mpbond pair` wait there"));
+    let nobody = stray.replace(&proxy.address.to_string(), &free_address().to_string());
+    assert!(refused(&primary, &nobody).contains("does the proxy run there"));
 
     let token = proxy.token(&["--for", "Anna's laptop"]);
     let kept = std::fs::read_to_string(proxy.device.folder.path().join("me.enrol")).unwrap();
@@ -100,6 +102,8 @@ fn a_token_lets_one_primary_in() {
     // The device that used it may repeat the request; another device is refused.
     let done = primary.run(&["pair", &token, "--yes"]);
     assert!(done.status.success(), "{}", stderr(&done));
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(said.contains("Nothing has changed."), "{said}");
     let thief = no_proxy();
     assert!(refused(&thief, &token).contains("this token has been used"));
     assert!(refused(&thief, &stray).contains("does not know this token"));
