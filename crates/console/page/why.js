@@ -63,13 +63,34 @@ function close() {
   from?.focus();
 }
 
+/** Whether the console shows a text as it is. It cuts a long one, with "…" for the rest, and shows
+ *  U+FFFD in place of characters that are not seen. */
+const isWhole = (shown) => !/…$|\ufffd/u.test(shown);
+
+/** Whether the console shows this text so. */
+function isShownAs(text, shown) {
+  const [all, seen] = [Array.from(text), Array.from(shown)];
+  const isCut = seen.at(-1) === '…' && all.length > seen.length;
+  if (isCut) seen.pop();
+  return (isCut || all.length === seen.length)
+    && seen.every((c, i) => c === '\ufffd' || c === all[i]);
+}
+
+/** The same of texts that may be missing. */
+const fits = (text, shown) =>
+  (shown == null ? text == null : text != null && isShownAs(text, shown));
+
 /** Whether a stream is of an application, with its user: several may have one name. One of which
  *  nothing is known may be any: it was not looked for. */
 function isOf({ application: [app, uid] }, wanted) {
   const name = wanted?.name ?? null;
   const user = wanted?.uid == null ? null : String(wanted.uid);
-  return (name ?? user) === null || (app.value === name && uid.value === user);
+  return (name ?? user) === null || (fits(app.value, name) && uid.value === user);
 }
+
+/** The part of a query that asks for one value, if it is known as a whole. */
+const only = (key, value) =>
+  (value != null && isWhole(value) ? `${key}=${encodeURIComponent(value)}&` : '');
 
 /** Shows why the first open stream of a group is treated as it is. */
 export async function why(button) {
@@ -84,14 +105,13 @@ export async function why(button) {
   at('why-title').focus();
   let shown;
   try {
-    const app = application?.name;
-    const of = app == null ? '' : `&app=${encodeURIComponent(app)}`;
-    const query = `destination=${encodeURIComponent(destination)}${of}&limit=256`;
+    const query = `${only('destination', destination)}${only('app', application?.name)}limit=256`;
     let stream;
     for (let after = 0; own === asked && !stream && after !== undefined;) {
       const page = await ask('GET', `/v1/streams?${query}&after=${after}`);
       stream = page.streams.find((s) =>
-        s.class === wanted && s.rule === rule && isOf(s, application));
+        s.class === wanted && fits(s.destination, destination) && fits(s.rule, rule)
+          && isOf(s, application));
       after = page.next;
     }
     shown = stream

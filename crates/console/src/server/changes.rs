@@ -47,14 +47,21 @@ fn is_explanation(path: &str) -> bool {
 
 /// Whether a query may be passed on: only the list of streams has one, percent-encoded.
 fn has_query(path: &str, query: &str) -> bool {
-    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~%=&".contains(&octet);
-    path == "/v1/streams" && query.bytes().all(is_plain)
+    path == "/v1/streams"
+        && query
+            .bytes()
+            .all(|octet| is_plain(octet) || b"=&".contains(&octet))
 }
 
-/// Whether this is one segment of a path: unreserved characters and encoded ones (RFC 3986).
+/// Whether this is one segment of a path.
 fn is_segment(text: &str) -> bool {
-    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~%".contains(&octet);
     !text.is_empty() && text.bytes().all(is_plain) && text != "." && text != ".."
+}
+
+/// Whether an octet is one of a name as the page encodes it (encodeURIComponent, ECMA-262, section
+/// 19.2.6.4): that leaves the marks of RFC 2396, section 2.3, as they are.
+fn is_plain(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"-_.!~*'()%".contains(&octet)
 }
 
 /// Passes a request on; the answer is that of the API, whose rights are those of this process.
@@ -103,6 +110,7 @@ mod tests {
             ("GET", "/v1/links"),
             ("PATCH", "/v1/links/wifi"),
             ("PATCH", "/v1/links/my%20wifi"),
+            ("PATCH", "/v1/links/phone%20(old)!"),
             ("POST", "/v1/pairing"),
             ("DELETE", "/v1/pairing"),
             ("DELETE", "/v1/devices/AB-C"),
@@ -133,6 +141,7 @@ mod tests {
             assert!(!asked(method, path), "{method} {path}");
         }
         assert!(has_query("/v1/streams", "destination=a%3A1&limit=1"));
+        assert!(has_query("/v1/streams", "app=Web%20(beta)'s*&limit=1"));
         assert!(!has_query("/v1/streams", "a=\r\n"));
         assert!(!has_query("/v1/links", "a=1"));
     }

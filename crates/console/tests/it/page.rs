@@ -88,6 +88,57 @@ fn the_policy_of_the_page_lets_no_foreign_script_run() {
     assert!(!page.faults().is_empty(), "violations are seen as faults");
 }
 
+/// Answers of the API, by the number of the page of the list; notes what is asked for.
+const API: &str = "window.asked = []; const real = window.fetch;
+    window.fetch = async (resource, options) => {
+        if (!resource.startsWith('/v1/streams')) return real(resource, options);
+        window.asked.push(resource);
+        const page = resource.endsWith('after=0') ? { streams: [LIKE], next: 7 } : { streams: [OTHER, IT] };
+        const explained = { rule: null, class: 'bulk', multipath: 'aggregate', links: [], policy_has_changed: false,
+            now: { rule: null, passed: [] } };
+        return { ok: true, json: async () => resource.includes('/8/explain') ? explained : page };
+    };";
+
+#[test]
+fn a_stream_is_found_whose_names_the_console_has_cut() {
+    let long = |end: &str| format!("{}{end}", "n".repeat(150));
+    let listed = |id: u64, app: &str, destination: &str, rule: &str| {
+        let of = |name: &str, value: &str| json!({ "name": name, "value": value });
+        json!({ "id": id, "destination": destination, "class": "bulk", "rule": rule,
+            "application": [of("app", app), of("uid", "1000"), of("cgroup", "/")] })
+    };
+    let (to, rule) = (long(".example:443"), long("rule"));
+    let app = format!("\u{202e}{}", long(".service"));
+    let api = API
+        .replace("LIKE", &listed(6, &"n".repeat(127), &to, &rule).to_string())
+        .replace("OTHER", &listed(7, &app, &to, &"m".repeat(150)).to_string())
+        .replace("IT", &listed(8, &app, &to, &rule).to_string());
+    let daemon = Daemon::start(move |t| {
+        let mut value = two_paths(t);
+        let mut stream = stream(1, &to, "bulk", &[("wifi", 5000, 1)]);
+        stream["rule"] = json!(rule);
+        stream["application"] = json!({ "name": app, "certainty": "known", "uid": 1000 });
+        value["transfers"] = json!([stream]);
+        value
+    });
+    // Where there is an API, its controls are shown.
+    std::fs::write(daemon.socket.with_extension("api"), "").unwrap();
+    let console = Console::start(daemon.place());
+    let Some(mut page) = open(&daemon, &console, 1280, 900) else {
+        return;
+    };
+    page.run_first(&api);
+    page.open_address(&console.origin(), "?again");
+    page.until("document.querySelectorAll('.fold').length === 1");
+    page.click(".fold");
+    page.until("document.querySelector('.ask:not([hidden])')");
+    page.click(".ask");
+    page.until("document.getElementById('why-lines').textContent.startsWith('No rule selects it')");
+    let asked = page.eval("window.asked");
+    let list = |after: u64| format!("/v1/streams?limit=256&after={after}");
+    assert_eq!(asked, json!([list(0), list(7), "/v1/streams/8/explain"]));
+}
+
 #[test]
 fn hostile_names_are_shown_as_text() {
     const NAME: &str = "<img src=x onerror=\"document.title='taken'\">";

@@ -15,7 +15,7 @@ const REPLAY: &str = "window.fetch = async (resource) => ({ ok: true,
         '/v1/mode': { mode: 'balanced', has_effect: true },
         '/v1/devices': { devices: [{ id: 'P', links: ['phone'] }, { id: 'T', links: ['tablet'] }] },
         '/v1/streams?destination=backup.example.com%3A443&app=restic.service&limit=256&after=0':
-            { streams: [[2, '1000'], [3, '0']].map(([id, uid]) => ({ id, class: 'background', rule: 'backups wait for wifi',
+            { streams: [[2, '1000'], [3, '0']].map(([id, uid]) => ({ id, destination: 'backup.example.com:443', class: 'background', rule: 'backups wait for wifi',
                 application: ['restic.service', uid, null].map((value) => ({ value })) })) },
         '/v1/streams/3/explain': { rule: 'backups wait for wifi', line: 9, class: 'background', multipath: 'aggregate',
             policy_has_changed: false, links: [{ name: 'wifi', unusable: null, used: true, bytes_in: 4e6, bytes_out: 61e6 },
