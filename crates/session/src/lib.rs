@@ -156,7 +156,7 @@ pub use session::{
     close_record,
 };
 pub use stats::{SessionStats, StreamShare, StreamStats, SubflowState, SubflowStats};
-pub use subflow::SubflowSetup;
+pub use subflow::{OthersFirst, SubflowSetup};
 pub use treatment::Treatment;
 pub use unix_queue::UnixQueue;
 pub use wire::{Capabilities, Destination, Families, Limits, PathLabel, Role};

@@ -1,5 +1,5 @@
-//! Dual mode: two users who lend to each other, with sessions that are independent or in one ledger
-//! of links (ADR 0069).
+//! Users of common links, with sessions that are independent or in one ledger of links: dual mode,
+//! with two who lend to each other (ADR 0069), and an owner beside one who only borrows (ADR 0075).
 
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
@@ -198,6 +198,100 @@ fn a_ledger_delays_nobody_where_own_links_are_unlike() {
         let mut all = ratios.iter().flatten();
         let name = setting.name;
         assert!(all.all(|ratio| *ratio < 1.1), "{name}: {ratios:?}");
+    }
+}
+
+/// Rate of the link that is lent, and of the borrower's own, in Mbit/s.
+const LENT_MBPS: f64 = 20.0;
+const BORROWERS_MBPS: f64 = 2.0;
+
+/// Size of a download of the owner, of 20 s alone.
+const DOWNLOAD: f64 = 48.0 * MB;
+
+/// The owner of a link downloads, and one to whom it is lent, with a link of its own or without,
+/// loads pages of this size, with 5 s between them.
+fn owner_and_borrower(page_bytes: f64, has_own: bool, number: u64) -> Vec<User> {
+    let mut rng = ChaCha8Rng::seed_from_u64(number);
+    let mut link = |name: &str, mbps: f64, delay_ms: f64| {
+        let rate = Rate::Constant(BitRate::from_mbps(mbps));
+        let delay = Duration::from_secs_f64((delay_ms + draw(&mut rng)) / 1e3);
+        TwoWay::symmetric(name, LinkConfig::new(rate).with_delay(delay))
+    };
+    let lent = link("lent", LENT_MBPS, 20.0);
+    let own = link("borrower's", BORROWERS_MBPS, 25.0);
+    let pipe = link("pipe", 50.0, 2.0);
+    let base = |links, routes| Scenario {
+        seed: number,
+        has_bounds: false,
+        ..Scenario::new(links, routes)
+    };
+    let by_length = |start, bytes: f64| Exchange {
+        by_length: true,
+        ..Exchange::download(start, bytes as u64)
+    };
+    let mut owner = base(vec![lent.clone()], vec![Route::direct("own", 0)]);
+    let begins = When::AfterJoined(Duration::from_secs(5));
+    owner.exchanges.push(by_length(begins, DOWNLOAD));
+    let mut routes = vec![Route::through("lent", HelperId(0), 1, 2)];
+    routes.extend(has_own.then(|| Route::direct("own", 0)));
+    let mut borrower = base(vec![own, pipe, lent], routes);
+    for page in 0..3 {
+        let start = match page {
+            0 => When::AfterJoined(Duration::from_secs(7)),
+            _ => When::AfterEnd(page - 1, Duration::from_secs(5)),
+        };
+        borrower.exchanges.push(by_length(start, page_bytes));
+    }
+    let user = |scenario| User {
+        scenario,
+        reversed: vec![],
+    };
+    vec![user(owner), user(borrower)]
+}
+
+/// Time of the owner's download, and the mean of the pages' times, in seconds.
+fn beside_the_owner(page: (f64, bool), number: u64, sessions: Sessions) -> [f64; 2] {
+    let all = World::observe_together(owner_and_borrower(page.0, page.1, number), sessions);
+    let mean = |user: usize| {
+        assert!(all[user].failure.is_none(), "{:?}", all[user].failure);
+        let exchanges = all[user].exchanges.iter();
+        let took = exchanges.map(|x| x.as_ref().unwrap().took.unwrap().as_secs_f64());
+        took.sum::<f64>() / all[user].exchanges.len() as f64
+    };
+    [mean(0), mean(1)]
+}
+
+/// With a record each half second beside the owner, such pages take 2.1 and 6.4 s.
+#[test]
+fn pages_go_over_a_lent_link_beside_a_download_of_its_owner_who_keeps_95_percent() {
+    for (has_own, number, most_s) in [(true, 0, 1.4), (false, 1, 3.0)] {
+        let page = (0.5 * MB, has_own);
+        let [download, page] = beside_the_owner(page, number, Sessions::InLedger);
+        let link = DOWNLOAD * 8e-6 / download / LENT_MBPS;
+        assert!(page < most_s, "{page}");
+        assert!(link > 0.95 * 1448.0 / 1514.0, "{link}");
+    }
+}
+
+/// Figures of ADR 0075.
+#[test]
+#[ignore = "prints figures"]
+fn figures_of_lending() {
+    let pages = [true, false].map(|has_own| [0.1, 0.5, 1.0, 2.0].map(|mb| (mb, has_own)));
+    for (mb, has_own) in pages.into_iter().flatten() {
+        let figures = [Sessions::Independent, Sessions::InLedger].map(|sessions| {
+            let page = (mb * MB, has_own);
+            let all = (3_000..3_010).map(|number| beside_the_owner(page, number, sessions));
+            let all: Vec<_> = all.collect();
+            let mean = |i: usize| all.iter().map(|one| one[i]).sum::<f64>() / all.len() as f64;
+            let part = 100.0 * DOWNLOAD * 8e-6 / mean(0) / LENT_MBPS;
+            format!("{:.2} s, {part:.1} % for the owner", mean(1))
+        });
+        let [independent, ledger] = figures;
+        println!(
+            "figure: pages of {mb} MB, own link {has_own}: independent {independent}; in the \
+             ledger {ledger}"
+        );
     }
 }
 

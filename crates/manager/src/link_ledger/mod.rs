@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpbond_session::{Session, SubflowId};
+use mpbond_session::{OthersFirst, Session, SubflowId};
 use mpbond_units::{BitRate, Timestamp};
 
 /// Most by which a due time is ahead: a few chunks of a video. A user who had more than an even
@@ -19,6 +19,14 @@ const MOST_AHEAD: Duration = Duration::from_secs(3);
 /// Most users of a link who own it, and most of those who borrow it: more than a household lends
 /// to at once. Further ones are independent there until their links change.
 const MOST_USERS: usize = 8;
+
+/// Most users whom one has to do with on all links. Whatever hostile users make of their links, an
+/// exchange takes microseconds, for which all others wait.
+const MOST_OTHERS: usize = 16;
+
+/// Part of a link that those to whom its owner lends it have together while the owner keeps it
+/// busy, in percent. The owner has 95 % of the link and more.
+const LENT_PERCENT: u64 = 3;
 
 /// A link that leaves a sender, by the subflow over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +55,8 @@ struct Use {
     octets: u64,
     /// Bytes wait that the subflow may carry.
     waits: bool,
+    /// Rate of the link, as the user estimates it.
+    rate: BitRate,
 }
 
 /// A subflow in the ledger.
@@ -54,8 +64,8 @@ struct Use {
 struct Part<L> {
     of: LinkOf<L>,
     uses: Use,
-    /// Octets on the link of those who went first at the last exchange.
-    first_octets: u64,
+    /// What those who went first at the last exchange had on the link.
+    first: OthersFirst,
 }
 
 /// Another user who has a link of this one.
@@ -117,6 +127,12 @@ impl<U, L: Copy + PartialEq> User<U, L> {
         self.on(link).any(|part| part.of.is_own)
     }
 
+    /// Whether both are sessions of one device: they own the same link.
+    fn is_of_one_device(&self, other: &Self) -> bool {
+        let mut own = self.parts.iter().filter(|part| part.of.is_own);
+        own.any(|part| other.owns(part.of.link))
+    }
+
     fn meets(&self, other: &Self) -> bool {
         let mut parts = self.parts.iter();
         parts.any(|part| other.on(part.of.link).next().is_some())
@@ -134,7 +150,7 @@ impl<U, L: Copy + PartialEq> User<U, L> {
 
     /// Whether bytes wait that the link carries, or would if they did not give way.
     fn competes_for(&self, link: L) -> bool {
-        let is_here = |part: &Part<L>| part.uses.octets > 0 || part.first_octets > 0;
+        let is_here = |part: &Part<L>| part.uses.octets > 0 || part.first.octets > 0;
         self.waits_for(link) && self.on(link).any(is_here)
     }
 
@@ -178,7 +194,7 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
             parts.push(Part {
                 of: *of,
                 uses: Use::default(),
-                first_octets: 0,
+                first: OthersFirst::default(),
             });
         }
         if let Some(known) = self.users.get_mut(&user) {
@@ -207,6 +223,7 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         self.set_uses(user, session.own_rate(now), |subflow| Use {
             octets: session.octets_on_link(now, subflow),
             waits: session.waits_for(subflow),
+            rate: session.link_rate(now, subflow),
         });
         let demand = Demand {
             bytes: session.demanded_bytes(),
@@ -219,7 +236,8 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         for of in &known.links {
             let mut parts = known.parts.iter();
             let part = parts.find(|part| part.of.subflow == of.subflow);
-            session.set_others_first(of.subflow, part.map_or(0, |part| part.first_octets));
+            let first = part.map_or_else(OthersFirst::default, |part| part.first);
+            session.set_others_first(of.subflow, first);
         }
     }
 
@@ -258,10 +276,10 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         known.due = due.min(now + MOST_AHEAD);
         let links: Vec<L> = known.parts.iter().map(|part| part.of.link).collect();
         for (i, link) in links.into_iter().enumerate() {
-            let first_octets = self.first_octets(now, user, link);
+            let first = self.others_first(now, user, link);
             let known = self.users.get_mut(&user);
             if let Some(part) = known.and_then(|known| known.parts.get_mut(i)) {
-                part.first_octets = first_octets;
+                part.first = first;
             }
         }
     }
@@ -276,27 +294,42 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         })
     }
 
-    /// Even part of the own links of a user and of all who are even with the user.
+    /// Even part of the own links of a user and of all who are even with the user. A device counts
+    /// once, by the session with the higher rate: one that has gone without a close is there for a
+    /// while beside the one that follows it.
     fn even_part(&self, own: &User<U, L>) -> BitRate {
         let others = own.others.iter().filter(|other| other.are_even);
         let others = others.filter_map(|other| self.users.get(&other.user));
-        let add = |(bps, users): (u64, u64), user: &User<U, L>| {
-            (bps.saturating_add(user.own_rate.bps()), users + 1)
-        };
-        let (bps, users) = others.fold(add((0, 0), own), add);
-        BitRate::from_bps(bps / users)
+        let mut devices = vec![own];
+        for other in others {
+            let mut known = devices.iter_mut();
+            match known.find(|device| device.is_of_one_device(other)) {
+                Some(device) if device.own_rate < other.own_rate => *device = other,
+                Some(_) => {}
+                None => devices.push(other),
+            }
+        }
+        let bps = devices.iter().map(|device| device.own_rate.bps());
+        let bps = bps.fold(0, u64::saturating_add);
+        BitRate::from_bps(bps / devices.len() as u64)
     }
 
-    /// Octets on a link of the users who go before this one there.
-    fn first_octets(&self, now: Timestamp, user: U, link: L) -> u64 {
+    /// What the users who go before this one on a link have there.
+    fn others_first(&self, now: Timestamp, user: U, link: L) -> OthersFirst {
+        let mut first = OthersFirst::default();
         let Some(own) = self.users.get(&user) else {
-            return 0;
+            return first;
         };
-        let octets = |other: &Other<U>| {
-            let its = self.users.get(&other.user)?;
-            let goes_first = match (own.owns(link), its.owns(link)) {
-                (true, _) if !other.are_even => false,
-                (_, true) if !other.are_even => true,
+        // Rate of the link, where it is the owner's, whose bytes have it all.
+        let mut owners = None;
+        for other in &own.others {
+            let Some(its) = self.users.get(&other.user) else {
+                continue;
+            };
+            let is_owner = !other.are_even && its.owns(link);
+            let goes_first = match own.owns(link) {
+                true if !other.are_even => false,
+                _ if is_owner => true,
                 // One who is late gives way no longer, whatever others have. One who is late by
                 // more than a due time can be ahead is held up elsewhere, and goes before nobody.
                 _ => {
@@ -304,9 +337,26 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
                     now < own.due && !is_held_up && (its.due, other.user) < (own.due, user)
                 }
             };
-            (goes_first && its.waits_for(link)).then(|| its.octets_on(link))
-        };
-        own.others.iter().filter_map(octets).sum()
+            if goes_first && its.waits_for(link) {
+                first.octets = first.octets.saturating_add(its.octets_on(link));
+                if is_owner {
+                    owners = owners.max(its.on(link).map(|part| part.uses.rate).max());
+                }
+            }
+        }
+        if let Some(rate) = owners {
+            let sharers = self.borrowers_of(link) * own.on(link).count() as u64;
+            first.least = BitRate::from_bps(rate.bps() / 100 * LENT_PERCENT / sharers.max(1));
+        }
+        first
+    }
+
+    /// Number of the users with bytes for a link that they do not own.
+    fn borrowers_of(&self, link: L) -> u64 {
+        let seats = self.links.get(&link).into_iter().flatten();
+        let users = seats.filter(|seat| !seat.is_owner);
+        let users = users.filter_map(|seat| self.users.get(&seat.user));
+        users.filter(|user| user.waits_for(link)).count() as u64
     }
 
     /// Takes a user from all links. Returns those who were there as well.
@@ -334,7 +384,12 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
             let both = self.users.get(&user).zip(self.users.get(other));
             let are_even = both.and_then(|(own, its)| {
                 let are_even = own.borrows_from(its) == its.borrows_from(own);
-                own.meets(its).then_some(are_even)
+                let other_than = |user: U| move |other: &&Other<U>| other.user != user;
+                let has_room = |one: &User<U, L>, of: U| {
+                    one.others.iter().filter(other_than(of)).count() < MOST_OTHERS
+                };
+                let relate = own.meets(its) && has_room(own, *other) && has_room(its, user);
+                relate.then_some(are_even)
             });
             for (one, user) in [(user, *other), (*other, user)] {
                 if let Some(one) = self.users.get_mut(&one) {
@@ -355,322 +410,4 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MB: u64 = 1_000_000;
-
-    fn ms(ms: u64) -> Timestamp {
-        Timestamp::from_millis(ms)
-    }
-
-    /// Link, by the same number its subflow, and whether it is the user's own.
-    type On = (u8, bool);
-
-    fn set(ledger: &mut LinkLedger<u8, u8>, user: u8, on: &[On]) -> Vec<u8> {
-        let links = on.iter().map(|(link, is_own)| LinkOf {
-            subflow: SubflowId((*link).into()),
-            link: *link,
-            is_own: *is_own,
-        });
-        ledger.set_links(user, &links.collect::<Vec<_>>())
-    }
-
-    /// Two users with a link of 1 MB/s each, who lend to each other.
-    struct Two {
-        ledger: LinkLedger<u8, u8>,
-        bytes: [u64; 2],
-        /// Octets of each user on the links.
-        octets: [u64; 2],
-        /// Rates of the own links.
-        rates: [BitRate; 2],
-        /// Whether bytes of each user may go over the links.
-        may_go: [bool; 2],
-        now: Timestamp,
-    }
-
-    impl Two {
-        fn new() -> Self {
-            let mut ledger = LinkLedger::default();
-            set(&mut ledger, 0, &[(0, true), (1, false)]);
-            set(&mut ledger, 1, &[(1, true), (0, false)]);
-            let rate = BitRate::from_bytes_per_sec(1e6);
-            for user in [0, 1] {
-                ledger.set_uses(user, rate, |_| Use::default());
-            }
-            Self {
-                ledger,
-                bytes: [0; 2],
-                octets: [10, 400],
-                rates: [rate; 2],
-                may_go: [true; 2],
-                now: Timestamp::ZERO,
-            }
-        }
-
-        /// More bytes of a user are to be sent, and so many wait then.
-        fn note(&mut self, at: u64, user: u8, more: u64, waiting_bytes: u64) {
-            let i = usize::from(user);
-            self.bytes[i] += more;
-            self.now = ms(at);
-            let uses = Use {
-                octets: self.octets[i],
-                waits: waiting_bytes > 0 && self.may_go[i],
-            };
-            self.ledger.set_uses(user, self.rates[i], |_| uses);
-            let demand = Demand {
-                bytes: self.bytes[i],
-                waiting_bytes,
-            };
-            self.ledger.set_demand(self.now, user, demand);
-        }
-
-        /// Octets that go before those of each user on a link.
-        fn first_on(&self, link: u8) -> [u64; 2] {
-            [0, 1].map(|user| self.ledger.first_octets(self.now, user, link))
-        }
-
-        fn first(&self) -> [u64; 2] {
-            self.first_on(0)
-        }
-
-        fn due(&self, user: u8) -> Timestamp {
-            self.ledger.users[&user].due
-        }
-    }
-
-    #[test]
-    fn the_user_whose_bytes_an_even_part_would_have_carried_earlier_goes_first() {
-        let mut two = Two::new();
-        two.note(0, 0, 2 * MB, 2 * MB);
-        // Due at 2 s, and 1.9 s.
-        two.note(900, 1, MB, MB);
-        assert_eq!([two.first(), two.first_on(1)], [[400, 0]; 2]);
-        // All of that one's bytes are sent.
-        two.note(1_500, 1, 0, 0);
-        assert_eq!(two.first(), [0, 0]);
-        // Due at 2.9 s, since an even part would carry the first chunk until 1.9 s.
-        two.note(1_500, 1, MB, MB);
-        assert_eq!(two.first(), [0, 10]);
-    }
-
-    #[test]
-    fn what_was_carried_while_nobody_waited_counts_for_nothing() {
-        let mut two = Two::new();
-        two.note(0, 1, 100 * MB, 100 * MB);
-        two.note(1_000, 1, 0, 0);
-        two.note(1_000, 0, MB, MB);
-        two.note(1_100, 1, MB / 2, MB / 2);
-        // Due at 2 s, and 1.6 s.
-        assert_eq!(two.first(), [400, 0]);
-    }
-
-    #[test]
-    fn what_was_carried_while_nobody_else_was_there_counts_for_nothing() {
-        let mut two = Two::new();
-        two.note(0, 1, MB, MB);
-        for at in [50_000, 100_000] {
-            assert!(two.ledger.leave(0).contains(&1) && !two.ledger.has_others(1));
-            // Without an exchange.
-            two.bytes[1] += 100 * MB;
-            let met = set(&mut two.ledger, 0, &[(0, true), (1, false)]);
-            assert!(met.contains(&1) && two.ledger.has_others(1));
-            two.note(at, 0, MB, MB);
-            two.note(at + 100, 1, MB / 2, MB / 2);
-            // Due 1 s and 0.6 s later.
-            assert_eq!(two.first(), [400, 0]);
-        }
-    }
-
-    #[test]
-    fn many_chunks_keep_nobody_from_what_an_even_part_carries() {
-        let mut two = Two::new();
-        // Due at 2 s.
-        two.note(0, 0, 2 * MB, 2 * MB);
-        let mut goes_first = |at| {
-            two.note(at, 1, MB / 4, MB / 4);
-            let goes_first = two.first() == [400, 0];
-            two.note(at + 10, 1, 0, 0);
-            goes_first
-        };
-        let at = (0..100).map(|chunk| chunk * 20);
-        assert_eq!(at.take_while(|at| goes_first(*at)).count(), 7);
-    }
-
-    #[test]
-    fn bytes_that_a_reset_stream_has_taken_back_are_no_credit() {
-        let mut two = Two::new();
-        // Due at 2 s, and 1 s.
-        two.note(0, 0, 2 * MB, 2 * MB);
-        two.note(0, 1, MB, MB);
-        two.bytes[1] = 0;
-        two.note(10, 1, 0, 0);
-        two.note(20, 1, MB, MB);
-        assert_eq!((two.due(1), two.first()), (ms(2_000), [0, 10]));
-    }
-
-    #[test]
-    fn no_due_time_is_more_than_3_s_ahead() {
-        let mut two = Two::new();
-        two.note(0, 0, 100 * MB, 100 * MB);
-        for _ in 0..50 {
-            two.note(0, 1, MB, MB);
-        }
-        assert_eq!([0, 1].map(|user| two.due(user)), [ms(3_000); 2]);
-        two.note(500, 1, 0, 0);
-        assert_eq!(two.due(1), ms(3_000));
-        two.note(1_000, 1, 2 * MB, 2 * MB);
-        assert_eq!(two.due(1), ms(4_000));
-    }
-
-    #[test]
-    fn bytes_that_the_links_do_not_carry_compete_with_nobody() {
-        for (may_go, octets, is_late) in [
-            (true, 10, true),
-            // Parked, or behind the peer's window.
-            (false, 10, false),
-            // Over other links.
-            (true, 0, false),
-        ] {
-            let mut two = Two::new();
-            two.may_go[0] = may_go;
-            two.octets[0] = octets;
-            // Due at 1 s: before the other one.
-            two.note(0, 0, MB, MB);
-            two.note(0, 1, 2 * MB, 2 * MB);
-            two.note(2_000, 1, MB, MB);
-            assert_eq!(two.first(), [0, if is_late { 10 } else { 0 }]);
-            // The first chunk of these two is a debt only if the other one competes.
-            two.note(2_000, 1, MB, MB);
-            let due = if is_late { 4_000 } else { 3_000 };
-            assert_eq!(two.due(1), ms(due), "{may_go} {octets}");
-        }
-        // One who gives way has nothing there, and competes all the same.
-        let mut two = Two::new();
-        two.octets[0] = 0;
-        two.note(0, 1, MB, MB);
-        two.note(1, 0, 2 * MB, 2 * MB);
-        assert_eq!(two.first(), [400, 0]);
-        two.note(2, 1, MB, MB);
-        assert_eq!(two.due(1), ms(2_000));
-    }
-
-    #[test]
-    fn the_owner_goes_first_where_the_other_one_lends_nothing_back() {
-        let mut two = Two::new();
-        // The first user has the own link only, which is lent to the second.
-        set(&mut two.ledger, 0, &[(0, true)]);
-        for left in [MB, 100 * MB] {
-            two.note(0, 1, MB, MB);
-            two.note(10, 0, left, left);
-            assert_eq!(two.first(), [0, 10]);
-            two.note(20, 0, 0, 0);
-            assert_eq!(two.first(), [0, 0]);
-            two.note(20, 1, 0, 0);
-        }
-        // On a link of neither, the due time counts.
-        set(&mut two.ledger, 0, &[(7, false)]);
-        set(&mut two.ledger, 1, &[(7, false), (1, true)]);
-        two.note(30, 0, 2 * MB, 2 * MB);
-        two.note(30, 1, MB, MB);
-        assert_eq!(two.first_on(7), [400, 0]);
-    }
-
-    #[test]
-    fn a_user_gives_way_until_the_own_due_time_at_most() {
-        let mut two = Two::new();
-        // Due at 1 s. Nothing of it is taken, and more is written.
-        two.note(0, 0, MB, MB);
-        // Due at 2.01 s.
-        two.note(10, 1, 2 * MB, 2 * MB);
-        assert_eq!(two.first(), [0, 10]);
-        two.note(2_000, 0, 1, MB);
-        two.note(2_000, 1, 0, 2 * MB);
-        assert_eq!(two.first(), [0, 10]);
-        two.note(2_010, 1, 0, 2 * MB);
-        assert_eq!(two.first(), [0, 0]);
-        // Late, it goes before what is due later.
-        two.note(2_020, 0, MB, 2 * MB);
-        assert_eq!(two.first(), [400, 0]);
-    }
-
-    #[test]
-    fn the_one_with_the_faster_own_link_has_an_even_part() {
-        let mut two = Two::new();
-        two.rates[1] = BitRate::from_bytes_per_sec(3e6);
-        two.note(0, 1, 0, 0);
-        two.note(0, 0, 2 * MB, 2 * MB);
-        two.note(100, 1, 2 * MB, 2 * MB);
-        // By the own links alone: at 2 s and 0.77 s.
-        assert_eq!([0, 1].map(|user| two.due(user)), [1_000, 1_100].map(ms));
-        assert_eq!(two.first(), [0, 10]);
-        // Nor does it matter that one has no rate.
-        two.rates[0] = BitRate::ZERO;
-        two.note(5_000, 0, 0, 0);
-        two.note(5_000, 1, 3 * MB, 3 * MB);
-        assert_eq!(two.due(1), ms(7_000));
-        // They are not even, since the second user lends only.
-        set(&mut two.ledger, 1, &[(1, true)]);
-        two.note(10_000, 1, 3 * MB, 3 * MB);
-        assert_eq!(two.due(1), ms(11_000));
-        // Nobody has one.
-        two.rates = [BitRate::ZERO; 2];
-        two.note(20_000, 1, 1, 1);
-        assert_eq!(two.due(1), ms(20_000));
-    }
-
-    #[test]
-    fn one_who_is_held_up_elsewhere_goes_before_nobody() {
-        let mut two = Two::new();
-        two.note(0, 1, MB, MB);
-        two.note(0, 0, 8 * MB, 8 * MB);
-        assert_eq!(two.due(0), ms(3_000));
-        // The pipe behind the link is slow: all was written, and waits for long.
-        for (at, first) in [(5_900, 10), (6_100, 0)] {
-            two.note(at, 0, 0, 5 * MB);
-            two.note(at, 1, 3 * MB, 3 * MB);
-            assert!(two.due(0) == ms(3_000) && two.due(1) > two.now);
-            assert_eq!(two.first(), [0, first]);
-        }
-    }
-
-    #[test]
-    fn a_user_who_is_gone_leaves_nothing() {
-        let mut two = Two::new();
-        two.note(0, 0, MB, MB);
-        two.note(0, 1, 2 * MB, 2 * MB);
-        assert_eq!(two.first(), [0, 10]);
-        // The link is another one.
-        assert_eq!(set(&mut two.ledger, 0, &[(7, true)]), [1, 0]);
-        assert_eq!(two.first(), [0, 0]);
-        assert!(!two.ledger.has_others(0) && !two.ledger.has_others(1));
-        set(&mut two.ledger, 0, &[(0, true), (1, false)]);
-        two.note(0, 0, 0, MB);
-        assert_eq!(two.first(), [0, 10]);
-        assert_eq!(two.ledger.leave(0), [1, 0]);
-        assert_eq!(two.first(), [0, 0]);
-        two.ledger.leave(1);
-        assert!(two.ledger.users.is_empty() && two.ledger.links.is_empty());
-    }
-
-    #[test]
-    fn a_link_has_8_users_who_own_it_and_8_who_borrow_it() {
-        let mut ledger = LinkLedger::default();
-        for user in 0..10 {
-            set(&mut ledger, user, &[(0, false), (user + 1, true)]);
-        }
-        for user in 10..20 {
-            set(&mut ledger, user, &[(0, true)]);
-        }
-        let others = |user: u8| ledger.users[&user].others.len();
-        assert_eq!(
-            [0, 7, 8, 9, 10, 17, 18, 19].map(others),
-            [15, 15, 0, 0, 15, 15, 0, 0]
-        );
-        assert_eq!(ledger.links[&0].len(), 16);
-        // A seat that is free again.
-        ledger.leave(3);
-        assert_eq!(set(&mut ledger, 9, &[(0, false)]).len(), 16);
-        assert!(ledger.has_others(9) && !ledger.has_others(8));
-    }
-}
+mod tests;

@@ -162,7 +162,7 @@ impl Session {
                 if bytes > 0 {
                     self.subflows[i].tx.give(rank);
                     if !is_delay_sensitive(rank) {
-                        self.subflows[i].counters.last_bulk_out = Some(now);
+                        self.subflows[i].giving_way.gave(now, bytes as u64);
                     }
                     if self.keeps_queues_short() {
                         let beside = self.has_transfers(behind(rank));

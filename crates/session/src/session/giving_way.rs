@@ -6,16 +6,22 @@ use mpbond_units::{BitRate, Timestamp};
 use super::Session;
 use super::order::{Group, RANKS};
 use crate::SubflowId;
-use crate::subflow::Subflow;
+use crate::subflow::{OthersFirst, Subflow};
 
 impl Session {
-    /// Sets how many octets others that go first have on the link of a subflow, the one that leaves
-    /// this end. While they keep the link busy, the subflow takes no new bytes of bulk and
-    /// background streams. Zero: nobody goes first.
-    pub fn set_others_first(&mut self, id: SubflowId, octets: u64) {
+    /// Sets what others that go first have on the link of a subflow, the one that leaves this end.
+    /// While they keep the link busy, the subflow takes new bytes of bulk and background streams at
+    /// the least rate only.
+    pub fn set_others_first(&mut self, id: SubflowId, first: OthersFirst) {
         if let Some(s) = self.subflows.by_id_mut(id) {
-            s.others_first = octets;
+            s.giving_way.set(first);
         }
+    }
+
+    /// Rate of the link of a subflow that leaves this end, as estimated.
+    pub fn link_rate(&self, now: Timestamp, id: SubflowId) -> BitRate {
+        let s = self.subflows.by_id(id);
+        s.map_or(BitRate::ZERO, |s| s.estimator.near_throughput(now))
     }
 
     /// Octets of a subflow on the link that leaves this end, waiting or on their way; none of one

@@ -1,6 +1,7 @@
 //! One end of a subflow: its connection, what it has sent, its estimates and its health.
 
 mod eligibility;
+mod giving_way;
 mod health;
 mod owed_ranks;
 mod radio;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
 
+use giving_way::GivingWay;
+pub use giving_way::OthersFirst;
 pub(crate) use health::{Health, Standing};
 use owed_ranks::OwedRanks;
 pub(crate) use radio::{HelperDownlink, Radio};
@@ -30,10 +33,6 @@ use crate::{DeviceLabel, HelperId, PathNumber, Role, SubflowId};
 
 /// Time that an ACK may wait at the peer, and what it takes longer than a one-way delay.
 const ACK_TIME: Duration = Duration::from_millis(30);
-
-/// Interval at which a subflow that gives way to others takes a record all the same: two or three
-/// hundredths of the link.
-const LEAST_EVERY: Duration = Duration::from_millis(500);
 
 /// State of a subflow's handshake.
 #[derive(Debug, PartialEq)]
@@ -60,8 +59,8 @@ pub(crate) struct Subflow {
     /// Client: label of the device that lends its link to it.
     pub(crate) lender: Option<DeviceLabel>,
     pub(crate) role: Role,
-    /// Octets that others than this session have on its link and that go first.
-    pub(crate) others_first: u64,
+    /// Others than this session that go first on its link.
+    pub(crate) giving_way: GivingWay,
     /// Step of its cost: of those that have room, the ones of the lowest carry data.
     pub(crate) cost: u8,
     pub(crate) phase: Phase,
@@ -142,8 +141,6 @@ pub(crate) struct Counters {
     pub(crate) redundant_out: u64,
     pub(crate) last_in: Option<Timestamp>,
     pub(crate) last_out: Option<Timestamp>,
-    /// Of streams that are not sensitive to delay.
-    pub(crate) last_bulk_out: Option<Timestamp>,
 }
 
 impl Subflow {
@@ -161,7 +158,7 @@ impl Subflow {
             path: setup.path,
             lender: setup.lender,
             role: setup.role,
-            others_first: 0,
+            giving_way: GivingWay::default(),
             cost: 0,
             phase,
             hello_at: None,
@@ -293,13 +290,10 @@ impl Subflow {
         self.estimator.near_is_full(now, sent, acked)
     }
 
-    /// Whether others than this session, which go first, keep its link busy. One record of bulk
-    /// data each now and then goes all the same, so that a transfer without another path goes on.
+    /// Whether bulk data waits, since others than this session, which go first, keep its link busy.
     pub(crate) fn gives_way(&self, now: Timestamp) -> bool {
-        let is_recent = |at| now.since(at) < LEAST_EVERY;
-        self.others_first > 0
-            && self.counters.last_bulk_out.is_some_and(is_recent)
-            && self.estimator.keep_busy(now, self.others_first)
+        let octets = self.giving_way.octets(now);
+        octets > 0 && self.estimator.keep_busy(now, octets)
     }
 
     /// Whether it is a regular one through a helper whose far hop has shown no rate.

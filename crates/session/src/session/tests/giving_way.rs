@@ -2,11 +2,20 @@
 
 use std::time::Duration;
 
+use mpbond_units::BitRate;
+
 use super::pair::{Pair, at, joined, pattern};
 use crate::*;
 
 /// More than a link carries in a round trip.
 const BUSY: u64 = 1 << 20;
+
+fn first(octets: u64) -> OthersFirst {
+    OthersFirst {
+        octets,
+        ..OthersFirst::default()
+    }
+}
 
 fn run(p: &mut Pair, ms: u64) {
     p.run(p.now + Duration::from_millis(ms), |_| false);
@@ -17,10 +26,10 @@ fn bulk_data_keeps_away_from_a_link_that_others_who_go_first_keep_busy() {
     let (mut p, direct, helper) = joined(SessionConfig::default());
     let id = p.open();
     p.run(at(1_300), |p| p.opened().contains(&id));
-    let carried = |p: &mut Pair, first: [u64; 2], len: usize| {
+    let carried = |p: &mut Pair, others: [u64; 2], len: usize| {
         let before = [direct, helper].map(|on| p.octets_down(on));
-        p.server().set_others_first(direct, first[0]);
-        p.server().set_others_first(helper, first[1]);
+        p.server().set_others_first(direct, first(others[0]));
+        p.server().set_others_first(helper, first(others[1]));
         p.server().write(id, pattern(len));
         run(p, 1_500);
         let after = [direct, helper].map(|on| p.octets_down(on));
@@ -29,9 +38,9 @@ fn bulk_data_keeps_away_from_a_link_that_others_who_go_first_keep_busy() {
     let some = 50_000..600_000;
     let both = carried(&mut p, [0, 0], 500_000);
     assert!(both.iter().all(|octets| some.contains(octets)), "{both:?}");
-    for first in [[0, BUSY], [BUSY, 0]] {
-        let [direct, helper] = carried(&mut p, first, 500_000);
-        let (used, other) = if first[0] == 0 {
+    for others in [[0, BUSY], [BUSY, 0]] {
+        let [direct, helper] = carried(&mut p, others, 500_000);
+        let (used, other) = if others[0] == 0 {
             (direct, helper)
         } else {
             (helper, direct)
@@ -49,7 +58,7 @@ fn bulk_data_keeps_away_from_a_link_that_others_who_go_first_keep_busy() {
     );
     assert!(p.server().unscheduled_bytes() > 380_000);
     for on in [direct, helper] {
-        p.server().set_others_first(on, 0);
+        p.server().set_others_first(on, first(0));
     }
     run(&mut p, 1_500);
     assert_eq!(p.client_got[&id].0.len(), 2_500_000);
@@ -63,7 +72,7 @@ fn delay_sensitive_data_waits_for_nobody() {
     let id = opened.expect("stream");
     p.run(at(1_300), |p| p.opened().contains(&id));
     for on in [direct, helper] {
-        p.server().set_others_first(on, BUSY);
+        p.server().set_others_first(on, first(BUSY));
     }
     // More often than a subflow that gives way takes a record.
     for sent in 1..=5 {
@@ -82,7 +91,7 @@ fn beside_delay_sensitive_data_bulk_data_gives_way_all_the_same() {
     let interactive = opened.expect("stream");
     p.run(at(1_300), |p| p.opened().len() == 2);
     for on in [direct, helper] {
-        p.server().set_others_first(on, BUSY);
+        p.server().set_others_first(on, first(BUSY));
     }
     p.server().write(bulk, pattern(1_000_000));
     p.server().write(interactive, pattern(4_000_000));
@@ -93,11 +102,36 @@ fn beside_delay_sensitive_data_bulk_data_gives_way_all_the_same() {
     assert!(got[1] > 800_000, "{got:?}");
     // Nothing happens when others have been through.
     for on in [direct, helper] {
-        p.server().set_others_first(on, 0);
+        p.server().set_others_first(on, first(0));
     }
     run(&mut p, 4_000);
     let got = [bulk, interactive].map(|id| p.client_got[&id].0.len());
     assert_eq!(got, [1_000_000, 4_000_000]);
+}
+
+#[test]
+fn bulk_data_that_gives_way_has_its_least_rate() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.run(at(1_300), |p| p.opened().contains(&id));
+    for on in [direct, helper] {
+        let least = BitRate::from_bytes_per_sec(40e3);
+        p.server().set_others_first(
+            on,
+            OthersFirst {
+                octets: BUSY,
+                least,
+            },
+        );
+    }
+    p.server().write(id, pattern(2_000_000));
+    run(&mut p, 1_000);
+    // What is kept of 1.3 s.
+    let begun = p.client_got[&id].0.len();
+    assert!((100_000..220_000).contains(&begun), "{begun}");
+    run(&mut p, 5_000);
+    let rate = (p.client_got[&id].0.len() - begun) / 5;
+    assert!((74_000..82_000).contains(&rate), "{rate}");
 }
 
 #[test]
