@@ -73,13 +73,40 @@ impl Target<'_> {
 impl Session {
     /// Whether FINs without bytes are all that waits to be sent.
     pub(super) fn only_ends_wait(&self) -> bool {
-        let is_end = |id| {
-            let stream = self.streams.get(id);
-            stream.is_none_or(|s| s.send.fin_ready() && s.send.buffer.retransmit_bytes() == 0)
-        };
+        let is_end = |id| self.streams.get(id).is_none_or(is_end);
         self.streams.unscheduled() == 0
             && !self.scheduler.duplicates()
             && self.streams.ready_ids().take(MAX_ENDS).all(is_end)
+    }
+
+    /// Fills a record with FINs without bytes, while bytes give way to others than this session:
+    /// they take no time of a link, and applications wait for them.
+    pub(super) fn put_ends(
+        &mut self,
+        now: Timestamp,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+    ) -> Option<usize> {
+        let ends: Vec<_> = (0..RANKS)
+            .flat_map(|rank| {
+                let groups = self.streams.ready.open();
+                let ids = groups.flat_map(move |group| group.ids_in(rank));
+                ids.take(MAX_SEARCHED)
+            })
+            .filter(|id| self.streams.get(*id).is_some_and(is_end))
+            .collect();
+        if ends.is_empty() {
+            return None;
+        }
+        let i = self.choose_for_control(now)?;
+        let mut target = self.target(now, i, out, frames);
+        for id in ends {
+            let may = |s: &Stream| s.treatment.paths.contains(target.path);
+            if self.streams.get(id).is_some_and(may) {
+                self.put_stream(id, Share::All, &mut target);
+            }
+        }
+        (!out.is_empty()).then_some(i)
     }
 
     /// Where the next record on a subflow is written.
@@ -400,6 +427,11 @@ impl Session {
         }
         self.put_chunks(id, out, frames);
     }
+}
+
+/// Whether all that a stream waits to send is a FIN without bytes.
+fn is_end(s: &Stream) -> bool {
+    s.send.fin_ready() && s.send.buffer.retransmit_bytes() == 0
 }
 
 /// OPEN of a stream of ours.

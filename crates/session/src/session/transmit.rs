@@ -137,8 +137,11 @@ impl Session {
             }
             again = again.or(at);
         }
-        let left = std::mem::take(&mut self.scratch.left_to_faster)
-            | std::mem::take(&mut self.scratch.gave_way);
+        let gave_way = std::mem::take(&mut self.scratch.gave_way);
+        if gave_way && let Some(i) = self.put_ends(now, out, frames) {
+            return Some(i);
+        }
+        let left = std::mem::take(&mut self.scratch.left_to_faster) | gave_way;
         let again = again.or(left.then_some(now + DEFER));
         self.timers.set(Timer::Schedule, again);
         None
@@ -345,7 +348,7 @@ impl Session {
     /// The subflow for small frames. The peer waits for what an OPEN asks for, and wakes radios
     /// anyway. None is to wait at a helper, if an express can carry it: neither frames of streams
     /// nor acknowledgements, without which what they acknowledge counts as lost.
-    fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
+    pub(super) fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
         let of_session = self.session_control_is_due(now);
         let paths = match of_session {
             true => self.streams.signalling_paths().map(|_| PathSet::ALL),

@@ -110,6 +110,30 @@ fn beside_delay_sensitive_data_bulk_data_gives_way_all_the_same() {
 }
 
 #[test]
+fn the_end_of_a_stream_waits_for_nobody() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let [ends, waits] = [p.open(), p.open()];
+    p.run(at(1_300), |p| p.opened().len() == 2);
+    p.server().write(ends, pattern(1_000));
+    run(&mut p, 500);
+    for on in [direct, helper] {
+        p.server().set_others_first(on, first(BUSY));
+    }
+    // A record goes over each link, then none for half a second.
+    p.server().write(waits, pattern(1_000_000));
+    run(&mut p, 100);
+    let before = p.client_got[&waits].0.len();
+    p.server().finish(ends);
+    run(&mut p, 100);
+    assert_eq!(
+        p.client_got[&ends],
+        (pattern(1_000).to_vec(), Some(Read::Fin))
+    );
+    assert_eq!(p.client_got[&waits].0.len(), before);
+    assert!(p.server().unscheduled_bytes() > 900_000);
+}
+
+#[test]
 fn bulk_data_that_gives_way_has_its_least_rate() {
     let (mut p, direct, helper) = joined(SessionConfig::default());
     let id = p.open();
