@@ -65,6 +65,8 @@ struct Reported {
     bytes: u64,
     moved: Instant,
     opened: Instant,
+    /// When the last report was made.
+    at: Instant,
     arrivals: Arrivals,
     /// Time for which it has waited for the limits, down and up, until the last report.
     waited: [Duration; 2],
@@ -257,11 +259,17 @@ async fn woken(relays: &HashMap<RequestId, Reported>) {
     .await;
 }
 
-/// Whether a limit has held a relay back between two reports, by the time for which it had waited
-/// for the limit before each: a tenth of the time between them. Shorter waits are those of bursts,
-/// and change no rate by more than that.
-fn is_held_back(before: Duration, now: Duration) -> bool {
-    now.saturating_sub(before) >= REPORT_EVERY / 10
+/// Whether a limit has held a relay back in the time between two reports, of which it has waited
+/// for the limit for so long: a tenth or more. Shorter waits are those of bursts, and change no
+/// rate by more than that. A report can be late, on a busy device; a relay that has rested since
+/// the last one has begun within the interval of reports.
+fn is_held_back(waited: Duration, between: Duration) -> bool {
+    let between = if between < QUIET {
+        between
+    } else {
+        REPORT_EVERY
+    };
+    waited >= between.max(REPORT_EVERY) / 10
 }
 
 impl Drop for Reported {
@@ -282,6 +290,7 @@ impl Reported {
             bytes: 0,
             moved: now,
             opened: now,
+            at: now,
             arrivals: Arrivals::default(),
             waited: [Duration::ZERO; 2],
         }
@@ -312,7 +321,12 @@ impl Reported {
             let total = stats.hs.bytes_received.unwrap_or_default();
             let waited = [stats.waited_down, stats.waited_up];
             let before = std::mem::replace(&mut self.waited, waited);
-            let held_back = [0, 1].map(|way| is_held_back(before[way], waited[way]));
+            let now = Instant::now();
+            let between = now - std::mem::replace(&mut self.at, now);
+            let held_back = [0, 1].map(|way| {
+                let waited = waited[way].saturating_sub(before[way]);
+                is_held_back(waited, between)
+            });
             // Bytes that a limit holds back come at its rate, and not at that of the link.
             let held_up = stats.is_held_up() || held_back[0];
             let rate = self.arrivals.read(self.opened.elapsed(), total, held_up);
@@ -578,6 +592,31 @@ impl Helper {
                 connecting.abort();
                 refused("too many tickets are waiting to be used".to_owned())
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relay_is_held_back_if_it_waits_for_a_tenth_of_the_time_between_two_reports() {
+        let ms = Duration::from_millis;
+        for (waited, between, held_back) in [
+            (9, 100, false),
+            (10, 100, true),
+            // A late report: a burst in it is no more than one in time.
+            (29, 300, false),
+            (30, 300, true),
+            // Two reports in quick succession.
+            (2, 20, false),
+            // It has rested.
+            (10, 60_000, true),
+            (9, 60_000, false),
+        ] {
+            let is = is_held_back(ms(waited), ms(between));
+            assert_eq!(is, held_back, "{waited} of {between} ms");
         }
     }
 }
