@@ -27,6 +27,7 @@ pub mod sandbox;
 pub mod speed;
 pub mod status;
 pub mod status_socket;
+mod status_text;
 pub mod uplinks;
 pub mod usage;
 

@@ -1,15 +1,16 @@
 //! Status socket: a request and its answer, one JSON document, over a Unix socket, for
 //! `mpbond status` and `mpbond reload`.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -21,6 +22,7 @@ use crate::reload::Answer;
 use crate::rights::Rights;
 use crate::socket_file;
 use crate::status::Status;
+use crate::status_text::{Report, Text, to_json, whole};
 
 /// Time limit for a client that does not write, and for one that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -135,7 +137,7 @@ impl StatusSocket {
     /// Answers every request for the status with the current result of `status`, which is told
     /// whether the client may read everything, and every other one with that of `reload`; waits for
     /// ever without a listener.
-    pub async fn serve<F: Future<Output = Status>>(
+    pub(crate) async fn serve<F: Future<Output: Into<Report>>>(
         &self,
         status: impl Fn(bool) -> F,
         reload: impl Fn() -> Answer,
@@ -144,7 +146,7 @@ impl StatusSocket {
             .await;
     }
 
-    async fn serve_trusting<F: Future<Output = Status>>(
+    async fn serve_trusting<F: Future<Output: Into<Report>>>(
         &self,
         is_trusted: impl Fn(&UnixStream) -> bool,
         status: impl Fn(bool) -> F,
@@ -157,8 +159,11 @@ impl StatusSocket {
         let mut public: Option<(Instant, Vec<u8>)> = None;
         // In tasks, so that a slow client delays no other.
         let mut asking = JoinSet::new();
+        // Answers that are made while they are written. They belong to this thread.
+        let mut telling = Vec::new();
         loop {
             let (asker, request) = tokio::select! {
+                () = one_of(&mut telling), if !telling.is_empty() => continue,
                 accepted = listener.accept() => {
                     match accepted {
                         Ok((asker, _)) if asking.len() < MAX_ASKERS || is_trusted(&asker) => {
@@ -187,33 +192,62 @@ impl StatusSocket {
                 asking.spawn(answer(asker, to_json(&result)));
                 continue;
             }
-            let is_trusted = is_trusted(&asker);
+            if is_trusted(&asker) {
+                let text = Text::of(status(true).await.into());
+                telling.push(Box::pin(tell(asker, text)) as Telling);
+                continue;
+            }
             let recent = public
                 .as_ref()
                 .filter(|(at, _)| at.elapsed() < PUBLIC_EVERY);
             let text = match recent {
-                Some((_, text)) if !is_trusted => text.clone(),
-                _ => {
-                    let mut status = status(is_trusted).await;
-                    if !is_trusted {
-                        status.withhold_transfers();
-                    }
-                    to_json(&status)
+                Some((_, text)) => text.clone(),
+                None => {
+                    let Report { mut status, .. } = status(false).await.into();
+                    status.withhold_transfers();
+                    let text = whole(status);
+                    public = Some((Instant::now(), text.clone()));
+                    text
                 }
             };
-            if !is_trusted && recent.is_none() {
-                public = Some((Instant::now(), text.clone()));
-            }
             asking.spawn(answer(asker, text));
         }
     }
 }
 
-fn to_json(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).unwrap_or_else(|e| {
-        warn!(error = %e, "an answer does not serialise");
-        Vec::new()
+/// An answer that is being written.
+type Telling = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Goes on with all of these until one or more have ended.
+async fn one_of(all: &mut Vec<Telling>) {
+    poll_fn(|cx| {
+        let before = all.len();
+        all.retain_mut(|one| one.as_mut().poll(cx).is_pending());
+        match all.len() < before {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     })
+    .await;
+}
+
+/// Makes and sends an answer part by part. Between two of them, other tasks of the thread go on.
+async fn tell(mut asker: UnixStream, text: Text) {
+    let mut length = 0;
+    let write = async {
+        for part in text {
+            length += part.len();
+            asker.write_all(&part).await?;
+            tokio::task::yield_now().await;
+        }
+        asker.shutdown().await
+    };
+    if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
+        debug!(error = %e, "a status client went away");
+    }
+    if length >= TRIM_BYTES {
+        heap::trim();
+    }
 }
 
 /// Reads a client's request: a line, or what comes before the end. Clients of older versions send

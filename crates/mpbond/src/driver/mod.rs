@@ -483,19 +483,25 @@ impl Driver {
 
     /// The open streams.
     pub fn open_transfers(&self) -> Vec<TransferStatus> {
-        let names = self.shared.borrow().names.clone();
-        self.inspect(|session, _, _| {
-            let id = session.id().map(|id| id.to_string()).unwrap_or_default();
-            let name = |s: SubflowId| {
-                let name = names.get(s).map(str::to_owned);
-                name.unwrap_or_else(|| s.to_string())
-            };
-            session
-                .streams()
-                .iter()
-                .map(|s| log::transfer(&id, s, name))
-                .collect()
-        })
+        self.transfers_of(&self.open_streams())
+    }
+
+    /// Numbers of the open streams, ascending.
+    pub(crate) fn open_streams(&self) -> Vec<StreamId> {
+        self.shared.borrow().session.stream_ids()
+    }
+
+    /// Those of these streams that are open.
+    pub(crate) fn transfers_of(&self, streams: &[StreamId]) -> Vec<TransferStatus> {
+        let inner = self.shared.borrow();
+        let id = inner.session.id().map(|id| id.to_string());
+        let id = id.unwrap_or_default();
+        let name = |s: SubflowId| {
+            let name = inner.names.get(s).map(str::to_owned);
+            name.unwrap_or_else(|| s.to_string())
+        };
+        let open = streams.iter().filter_map(|id| inner.session.stream(*id));
+        open.map(|s| log::transfer(&id, &s, name)).collect()
     }
 
     /// Ends everything: subflows are closed, and applications' connections reset unless they have

@@ -187,23 +187,35 @@ impl Flows {
         table.ended.iter().for_each(|ended| visit(&ended.identity));
     }
 
-    /// Calls `visit` with the session, the stream, the identity and the rule of the same
-    /// connections, of those whose sessions the proxy has answered.
-    pub(super) fn visit_streams(
-        &self,
-        mut visit: impl FnMut(SessionId, StreamId, &Identity, Option<&str>),
-    ) {
+    /// Streams of the connections that are carried now, with their sessions, of those that the
+    /// proxy has answered, and the numbers of the connections; in the order of the streams.
+    pub(super) fn streams(&self) -> Vec<(StreamId, SessionId, u64)> {
         let table = self.0.borrow();
-        for ended in &table.ended {
-            let rule = ended.rule.as_deref();
-            visit(ended.session, ended.stream, &ended.identity, rule);
+        let flows = table.flows.iter();
+        let streams = flows.filter_map(|(number, flow)| {
+            let carried = flow.carried.as_ref()?;
+            Some((carried.stream, carried.session_id?, *number))
+        });
+        let mut streams: Vec<_> = streams.collect();
+        streams.sort_unstable_by_key(|(stream, ..)| *stream);
+        streams
+    }
+
+    /// Calls `with` with the identity and the rule of the connection with this number, or else of
+    /// one of the last ones whose clients have left, that of this stream.
+    pub(super) fn with_stream<T>(
+        &self,
+        number: Option<u64>,
+        (stream, session): (StreamId, &str),
+        with: impl FnOnce(&Identity, Option<&str>) -> T,
+    ) -> Option<T> {
+        let table = self.0.borrow();
+        if let Some(flow) = number.and_then(|number| table.flows.get(&number)) {
+            return Some(with(&flow.identity, flow.rule()));
         }
-        for flow in table.flows.values() {
-            let carried = flow.carried.as_ref();
-            if let Some((carried, session)) = carried.and_then(|c| Some((c, c.session_id?))) {
-                visit(session, carried.stream, &flow.identity, flow.rule());
-            }
-        }
+        let is_it = |of: &&Ended| of.stream == stream && of.session.to_string() == session;
+        let ended = table.ended.iter().find(is_it)?;
+        Some(with(&ended.identity, ended.rule.as_deref()))
     }
 
     /// Whether a stream has one path at a time.

@@ -183,7 +183,7 @@ async fn serve(
             async move {
                 match is_trusted {
                     true => primary.described(&*snapshot).await,
-                    false => snapshot(),
+                    false => snapshot().into(),
                 }
             }
         }

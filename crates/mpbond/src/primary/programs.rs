@@ -1,14 +1,19 @@
 //! Applications and rules of connections, in the status.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
+use std::vec;
 
+use mpbond_session::{SessionId, StreamId};
 use tokio::time::Instant;
 
 use super::flows::Flows;
 use super::identity::Identity;
 use super::state::Primary;
+use crate::driver::{Driver, TransferLog};
 use crate::policy::Cgroups;
 use crate::status::{Status, TransferStatus};
+use crate::status_text::{PART, Report};
 
 /// Maximum number of sockets whose owners are asked for at a status. The kernel takes some 50
 /// microseconds for each, and nothing else runs meanwhile.
@@ -40,34 +45,95 @@ async fn find_applications(flows: &Flows, groups: &Cgroups) {
     }
 }
 
-/// Adds applications and rules to streams, as far as they are known. A stream may be over before
-/// its client has read everything, and a client may leave before its stream is over.
-fn describe(flows: &Flows, transfers: &mut [TransferStatus]) {
-    let mut sorted: Vec<_> = transfers.iter_mut().collect();
-    sorted.sort_unstable_by(|a, b| place(a).cmp(&place(b)));
-    flows.visit_streams(|session, stream, identity, rule| {
-        let session = session.to_string();
-        let wanted = (session.as_str(), stream.0);
-        let found = sorted.binary_search_by(|transfer| place(transfer).cmp(&wanted));
-        if let Some(transfer) = found.ok().and_then(|at| sorted.get_mut(at)) {
-            transfer.rule = rule.map(str::to_owned);
-            transfer.application = identity.application();
-        }
-    });
+/// Applications and rules of streams, as far as they are known. A stream may be over before its
+/// client has read everything, and a client may leave before its stream is over.
+struct Programs {
+    flows: Flows,
+    /// Numbers of connections, by their streams.
+    numbers: Vec<(StreamId, SessionId, u64)>,
 }
 
-/// Session and number of a stream.
-fn place(transfer: &TransferStatus) -> (&str, u64) {
-    (&transfer.session, transfer.stream)
+impl Programs {
+    fn of(flows: &Flows) -> Self {
+        Self {
+            flows: flows.clone(),
+            numbers: flows.streams(),
+        }
+    }
+
+    fn describe(&self, transfers: &mut [TransferStatus]) {
+        for transfer in transfers {
+            let stream = StreamId(transfer.stream);
+            let first = self.numbers.partition_point(|(s, ..)| *s < stream);
+            let same = self.numbers.iter().skip(first);
+            let mut same = same.take_while(|(s, ..)| *s == stream);
+            let number = same.find(|(_, session, _)| session.to_string() == transfer.session);
+            let number = number.map(|(.., number)| *number);
+            let place = (stream, transfer.session.as_str());
+            let found = self.flows.with_stream(number, place, |identity, rule| {
+                (rule.map(str::to_owned), identity.application())
+            });
+            if let Some(found) = found {
+                (transfer.rule, transfer.application) = found;
+            }
+        }
+    }
+}
+
+/// Streams of a session that were open when an answer was begun.
+struct OpenStreams {
+    of: Driver,
+    left: vec::IntoIter<StreamId>,
+}
+
+impl OpenStreams {
+    /// The next ones. Those that have ended meanwhile are as the log has them.
+    fn next_part(&mut self, log: &TransferLog) -> Option<Vec<TransferStatus>> {
+        let streams: Vec<_> = self.left.by_ref().take(PART).collect();
+        if streams.is_empty() {
+            return None;
+        }
+        let mut part = self.of.transfers_of(&streams);
+        if part.len() < streams.len() {
+            let session = self.of.inspect(|session, _, _| session.id());
+            let session = session.map(|id| id.to_string()).unwrap_or_default();
+            let ended = log.closed().into_iter().filter(|ended| {
+                let is_asked_for = streams.binary_search(&StreamId(ended.stream)).is_ok();
+                is_asked_for && ended.session == session
+            });
+            part.extend(ended);
+        }
+        Some(part)
+    }
 }
 
 impl Primary {
-    /// A status with applications and rules of streams, for clients that may read everything.
-    pub(super) async fn described(&self, snapshot: &dyn Fn() -> Status) -> Status {
+    /// A status with streams, their applications and rules, for clients that may read everything.
+    pub(super) async fn described(&self, snapshot: &dyn Fn() -> Status) -> Report {
         find_applications(&self.flows, &self.cgroups).await;
         let mut status = snapshot();
-        describe(&self.flows, &mut status.transfers);
-        status
+        let programs = Programs::of(&self.flows);
+        status.transfers = self.log.closed();
+        programs.describe(&mut status.transfers);
+        let drivers = self.drivers().into_iter().map(|of| {
+            let left = of.open_streams().into_iter();
+            OpenStreams { of, left }
+        });
+        let (mut drivers, log) = (drivers.collect::<VecDeque<_>>(), self.log.clone());
+        let further = move || {
+            while let Some(open) = drivers.front_mut() {
+                if let Some(mut part) = open.next_part(&log) {
+                    programs.describe(&mut part);
+                    return Some(part);
+                }
+                drivers.pop_front();
+            }
+            None
+        };
+        Report {
+            status,
+            further: Box::new(further),
+        }
     }
 }
 
@@ -79,12 +145,12 @@ mod tests {
 
     use mpbond_net::DeviceId;
     use mpbond_policy::Multipath;
-    use mpbond_session::{Session, SessionConfig, SessionId, StreamId, SubflowSetup, parse_hello};
+    use mpbond_session::{Session, SessionConfig, SubflowSetup, parse_hello};
     use mpbond_units::Timestamp;
     use tokio::task::LocalSet;
 
     use super::*;
-    use crate::driver::{Clock, Driver, FairQueue, Seat, TransferLog};
+    use crate::driver::{Clock, FairQueue, Seat};
     use crate::memory::Memory;
     use crate::primary::clients::Clients;
     use crate::primary::flows::Share;
@@ -98,30 +164,35 @@ mod tests {
     struct Carried {
         flows: Flows,
         shares: Vec<Option<Share>>,
-        _driver: Driver,
+        driver: Driver,
     }
 
     impl Carried {
         fn of(identities: impl IntoIterator<Item = Identity>) -> Self {
-            let driver = driver();
-            let (flows, clients) = (Flows::default(), Clients::new(Owners::default()));
+            let mut carried = Self {
+                flows: Flows::default(),
+                shares: Vec::new(),
+                driver: driver(),
+            };
+            carried.enter(identities);
+            carried
+        }
+
+        fn enter(&mut self, identities: impl IntoIterator<Item = Identity>) {
+            let clients = Clients::new(Owners::default());
             let ruling = Ruling {
                 policy: None,
                 rule: None,
                 handling: Handling::Carry,
                 is_counted: false,
             };
-            let enter = |(identity, stream): (Identity, u64)| {
+            for identity in identities {
                 let place = clients.take(&identity).unwrap();
-                let share = flows.enter(place, &Rc::new(identity));
+                let share = self.flows.enter(place, &Rc::new(identity));
+                let (number, stream) = (share.number(), StreamId(self.shares.len() as u64));
                 let ruling = (&ruling, Multipath::Aggregate);
-                flows.carried(share.number(), &driver, StreamId(stream), ruling);
-                Some(share)
-            };
-            Self {
-                shares: identities.into_iter().zip(0..).map(enter).collect(),
-                flows,
-                _driver: driver,
+                self.flows.carried(number, &self.driver, stream, ruling);
+                self.shares.push(Some(share));
             }
         }
 
@@ -137,7 +208,7 @@ mod tests {
             // One of none of these clients, and one of another session.
             transfers.insert(0, transfer(self.shares.len() as u64));
             transfers.push(TransferStatus::default());
-            describe(&self.flows, &mut transfers);
+            Programs::of(&self.flows).describe(&mut transfers);
             let mut found = transfers.iter().map(|t| t.application.is_some());
             assert!(!found.next().unwrap() && !found.next_back().unwrap());
             found.collect()

@@ -117,13 +117,9 @@ impl Primary {
         why.text(&before.unwrap_or_default())
     }
 
-    /// Snapshot for `mpbond status` and metrics, without applications and rules of streams.
+    /// Snapshot for `mpbond status` and metrics, without streams.
     pub(super) fn status(&self) -> Status {
-        let driver = self.driver.borrow().clone();
-        let retiring = self.retiring.borrow().clone();
-        let drivers = || driver.iter().chain(&retiring);
-        let mut transfers = self.log.closed();
-        transfers.extend(drivers().flat_map(Driver::open_transfers));
+        let drivers = self.drivers();
         let manager = self.manager.borrow();
         let not_trusted = manager.is_not_trusted().then(|| self.not_trusted_note());
         let outage = manager.outage_since().map(|since| self.outage_note(since));
@@ -133,7 +129,7 @@ impl Primary {
         let rules = policy
             .as_ref()
             .map_or_else(Vec::new, |rules| rules.status());
-        let mut sessions: Vec<SessionStatus> = drivers().map(Driver::status).collect();
+        let mut sessions: Vec<SessionStatus> = drivers.iter().map(Driver::status).collect();
         sessions.iter_mut().for_each(|s| s.mark_down(&links));
         let (peers, paths) = self.log.totals().with(&sessions);
         let mut status = Status {
@@ -146,7 +142,6 @@ impl Primary {
             peers,
             paths,
             direct_total: Some(self.direct.get()),
-            transfers,
             links,
             rules,
             default_flows_total: policy.as_ref().map(|rules| rules.others()),

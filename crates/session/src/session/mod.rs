@@ -386,9 +386,18 @@ impl Session {
 
     /// Every open stream as it stands.
     pub fn streams(&self) -> Vec<StreamStats> {
-        let ids = self.streams.ids().into_iter();
-        ids.filter_map(|id| Some(self.streams.get(id)?.stats(id, None)))
-            .collect()
+        let ids = self.stream_ids().into_iter();
+        ids.filter_map(|id| self.stream(id)).collect()
+    }
+
+    /// Numbers of the open streams, ascending.
+    pub fn stream_ids(&self) -> Vec<StreamId> {
+        self.streams.ids()
+    }
+
+    /// A stream as it stands, if it is open.
+    pub fn stream(&self, id: StreamId) -> Option<StreamStats> {
+        Some(self.streams.get(id)?.stats(id, None))
     }
 
     // ---- results --------------------------------------------------------------------------

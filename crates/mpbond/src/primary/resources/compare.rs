@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::super::claims::by_dscp;
 use super::super::flows::Flow;
 use super::Resources;
-use super::streams::transfer_of;
 use crate::api::{Failure, json};
 use crate::config::PolicySource;
 use crate::http::Answer;
@@ -87,12 +86,12 @@ impl Resources {
         let none = PolicySource::of_text(Path::new(""), String::new())?;
         let (old, new) = (old.as_ref().unwrap_or(&none).policy(), new.policy());
         let device = self.primary.device(self.primary.power.read().await);
-        let mut open = self.open();
         let mut streams = Vec::new();
         let mut facts = Vec::new();
         for (id, flow) in self.primary.flows.after(0, MAX_LOOKED_AT) {
-            let found = transfer_of(&mut open, &flow);
-            let Some(transfer) = found else { continue };
+            let Some(transfer) = self.transfer_of(&flow) else {
+                continue;
+            };
             let Some(to) = destination(&transfer.destination) else {
                 continue;
             };

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Resources;
 use super::compare::destination;
-use super::streams::transfer_of;
 use crate::api::{Failure, json, value_of};
 use crate::config::PolicySource;
 use crate::http::{Answer, answer};
@@ -169,7 +168,7 @@ impl Resources {
     ) -> Result<Response<Answer>, Failure> {
         let (id, flow) = self.owned(caller, id, Rights::Read)?;
         let gone = || Failure::new(StatusCode::NOT_FOUND, "this connection is not carried now");
-        let transfer = transfer_of(&mut self.open(), &flow).ok_or_else(gone)?;
+        let transfer = self.transfer_of(&flow).ok_or_else(gone)?;
         let carried = flow.carried().ok_or_else(gone)?;
         let to = destination(&transfer.destination).ok_or_else(gone)?;
         let facts = self.facts(&flow, &to).await;

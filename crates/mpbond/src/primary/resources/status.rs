@@ -6,9 +6,10 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
 use super::Resources;
-use crate::api::{Failure, json};
+use crate::api::Failure;
 use crate::http::{self, Answer};
 use crate::rights::Rights;
+use crate::status_text::whole;
 
 /// Interval at which the status is made anew for clients that may not read everything: asking must
 /// not keep the thread of the data path busy.
@@ -17,8 +18,9 @@ const PUBLIC_EVERY: Duration = Duration::from_secs(1);
 impl Resources {
     pub(super) async fn status_for(&self, rights: Rights) -> Result<Response<Answer>, Failure> {
         if rights >= Rights::Read {
-            let status = self.primary.described(&*self.status).await;
-            return Ok(json(StatusCode::OK, &status));
+            let report = self.primary.described(&*self.status).await;
+            let text = Bytes::from(whole(report));
+            return Ok(http::answer(StatusCode::OK, "application/json", text));
         }
         let mut public = self.public.borrow_mut();
         let recent = public.as_ref();
@@ -28,9 +30,7 @@ impl Resources {
             None => {
                 let mut status = (self.status)();
                 status.withhold_transfers();
-                let text = serde_json::to_vec(&status)
-                    .map_err(|e| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
-                let text = Bytes::from(text);
+                let text = Bytes::from(whole(status));
                 *public = Some((Instant::now(), text.clone()));
                 text
             }

@@ -1,6 +1,5 @@
 //! `/v1/streams`: applications' connections that sessions carry now.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use hyper::{Response, StatusCode};
@@ -11,7 +10,6 @@ use super::super::classes;
 use super::super::flows::Flow;
 use super::Resources;
 use crate::api::{Failure, Query, decoded, json, number_of, value_of};
-use crate::driver::Driver;
 use crate::http::Answer;
 use crate::policy::program;
 use crate::rights::{Caller, Rights};
@@ -78,16 +76,6 @@ impl From<ShareStatus> for Share {
             bytes_out: share.bytes_out,
         }
     }
-}
-
-/// Open streams of each session, by number.
-pub(super) type Open = Vec<(Driver, HashMap<u64, TransferStatus>)>;
-
-/// Takes the stream of a connection out of those that are open. None for one that has ended, or
-/// waits for its application to read the rest.
-pub(super) fn transfer_of(open: &mut Open, flow: &Flow) -> Option<TransferStatus> {
-    let mut sessions = open.iter_mut();
-    sessions.find_map(|(driver, transfers)| transfers.remove(&flow.stream_of(driver)?.0))
 }
 
 /// What an application tells of its connection.
@@ -157,8 +145,7 @@ impl Resources {
         id: &str,
     ) -> Result<Response<Answer>, Failure> {
         let (number, flow) = self.owned(caller, id, Rights::Read)?;
-        let mut open = self.open();
-        let transfer = transfer_of(&mut open, &flow);
+        let transfer = self.transfer_of(&flow);
         let gone = || Failure::new(StatusCode::NOT_FOUND, "this connection is not carried now");
         let body = self.stream(number, &flow, transfer.ok_or_else(gone)?).await;
         Ok(json(StatusCode::OK, &body))
@@ -209,7 +196,6 @@ impl Resources {
         }
         let mut streams = Vec::new();
         let (mut looked_at, mut next) = (0, None);
-        let mut open = self.open();
         let mut flows = Vec::new().into_iter();
         loop {
             if flows.len() == 0 {
@@ -224,7 +210,7 @@ impl Resources {
             }
             after = id;
             // It has ended, or waits for its application to read the rest.
-            let Some(transfer) = transfer_of(&mut open, &flow) else {
+            let Some(transfer) = self.transfer_of(&flow) else {
                 continue;
             };
             if destination
@@ -243,17 +229,15 @@ impl Resources {
         Ok(json(StatusCode::OK, &Page { streams, next }))
     }
 
-    /// The open streams of each session.
-    pub(super) fn open(&self) -> Open {
-        let in_use = self.primary.driver.borrow().clone();
-        let retiring = self.primary.retiring.borrow().clone();
-        let drivers = in_use.into_iter().chain(retiring);
-        let open = |driver: Driver| {
-            let transfers = driver.open_transfers().into_iter();
-            let transfers = transfers.map(|t| (t.stream, t)).collect();
-            (driver, transfers)
-        };
-        drivers.map(open).collect()
+    /// The stream of a connection. None for one that has ended, or waits for its application to
+    /// read the rest.
+    pub(super) fn transfer_of(&self, flow: &Flow) -> Option<TransferStatus> {
+        let drivers = self.primary.drivers();
+        let mut open = drivers.iter().filter_map(|driver| {
+            let stream = flow.stream_of(driver)?;
+            driver.transfers_of(&[stream]).pop()
+        });
+        open.next()
     }
 
     async fn stream(&self, id: u64, flow: &Flow, transfer: TransferStatus) -> StreamBody {
