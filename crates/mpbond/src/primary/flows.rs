@@ -5,14 +5,24 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use mpbond_policy::{Multipath, Origin};
 use mpbond_session::{PathSet, SessionId, StreamClass, StreamId, TreatmentError};
+use tokio::time::Instant;
 
 use super::clients::ClientPlace;
 use super::identity::Identity;
 use super::ruling::Ruling;
 use crate::driver::{Driver, Handle, TransferLog};
+
+/// Number of sockets whose owners are asked for at a status, and until the next one. The kernel
+/// takes some 50 microseconds for each, and nothing else runs meanwhile.
+pub(super) const ASKED: usize = 64;
+
+/// Time since the last status for which owners of new sockets are asked for at once: somebody
+/// watches, who asks each second.
+const WATCHED: Duration = Duration::from_secs(3);
 
 /// An application's connection.
 #[derive(Clone)]
@@ -108,6 +118,8 @@ struct Table {
     /// The last ones whose clients have left, the latest last: as many as the status has streams
     /// that have ended.
     ended: VecDeque<Ended>,
+    /// Until when, and of how many new connections, the owner is asked for as they come.
+    watched: Option<(Instant, usize)>,
 }
 
 /// A connection whose client has left.
@@ -129,6 +141,12 @@ impl Flows {
     /// Enters a client's connection.
     pub(super) fn enter(&self, place: ClientPlace, identity: &Rc<Identity>) -> Share {
         let mut table = self.0.borrow_mut();
+        if let Some((until, left @ 1..)) = &mut table.watched
+            && Instant::now() < *until
+        {
+            *left -= 1;
+            identity.owner();
+        }
         table.last += 1;
         let number = table.last;
         let flow = Flow {
@@ -170,6 +188,13 @@ impl Flows {
             .values()
             .filter_map(|flow| flow.carried.clone())
             .collect()
+    }
+
+    /// Somebody looks at the connections. Programs that leave before the next look are known then,
+    /// too.
+    pub(super) fn watch(&self) {
+        let until = Instant::now() + WATCHED;
+        self.0.borrow_mut().watched = Some((until, ASKED));
     }
 
     /// Calls `visit` with each connection that is carried, the latest first.

@@ -7,7 +7,7 @@ use std::vec;
 use mpbond_session::{SessionId, StreamId};
 use tokio::time::Instant;
 
-use super::flows::Flows;
+use super::flows::{ASKED, Flows};
 use super::identity::Identity;
 use super::state::Primary;
 use crate::driver::{Driver, TransferLog};
@@ -15,14 +15,11 @@ use crate::policy::Cgroups;
 use crate::status::{Status, TransferStatus};
 use crate::status_text::{PART, Report};
 
-/// Maximum number of sockets whose owners are asked for at a status. The kernel takes some 50
-/// microseconds for each, and nothing else runs meanwhile.
-const ASKED: usize = 64;
-
 /// Finds out which applications have the connections that sessions carry, the latest ones first,
 /// and some at a time. The folders of control groups are read once at most, for all.
 async fn find_applications(flows: &Flows, groups: &Cgroups) {
     let asked = Instant::now();
+    flows.watch();
     let mut left = ASKED;
     flows.visit(|flow| {
         if left > 0 && !flow.identity.has_asked() {
@@ -270,6 +267,32 @@ mod tests {
             find_applications(&carried.flows, &none).await;
             let known: Vec<_> = (0..70).map(|stream| stream < 69).collect();
             assert_eq!(carried.described(), known);
+        };
+        LocalSet::new().run_until(test).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_somebody_looks_programs_are_known_that_leave_before_the_next_look() {
+        let test = async {
+            let none = Cgroups::at(None);
+            let mut carried = Carried::of([]);
+            // Nobody looks.
+            carried.enter([unasked()]);
+            carried.shares[0] = None;
+            find_applications(&carried.flows, &none).await;
+            assert_eq!(carried.described(), [false]);
+            // As many as at a look.
+            carried.enter((0..66).map(|_| unasked()));
+            carried.shares.fill_with(|| None);
+            find_applications(&carried.flows, &none).await;
+            // The log has 64, of which the last two have not been asked for.
+            let known: Vec<_> = (0..67).map(|stream| (3..65).contains(&stream)).collect();
+            assert_eq!(carried.described(), known);
+            tokio::time::advance(Duration::from_secs(3)).await;
+            carried.enter([unasked()]);
+            carried.shares[67] = None;
+            find_applications(&carried.flows, &none).await;
+            assert!(!carried.described()[67], "nobody looks any more");
         };
         LocalSet::new().run_until(test).await;
     }
