@@ -160,7 +160,7 @@ impl Session {
             short,
             gives_way,
         };
-        self.fill_views(now, paths, passed_over, bounds, views);
+        let held_back = self.fill_views(now, paths, passed_over, bounds, views);
         if !self.scheduler.duplicates() && self.subflows.differ_in_cost() {
             // What one was passed over for, it may not carry.
             let waiting = self.streams.unscheduled_beside(paths);
@@ -189,12 +189,7 @@ impl Session {
                 None
             }
             None => {
-                // A subflow that is held back, though its socket would take more, is looked at
-                // again without an event; not one that is left asleep.
-                let is_used = |s: &Subflow| s.carries() && !s.radio.rests;
-                let may = |s: &Subflow| s.tx.room > 0 && is_used(s) && paths.contains(s.path);
-                let mut subflows = self.subflows.iter().enumerate();
-                let held_back = subflows.any(|(i, s)| may(s) && !passed_over.has_nothing(i));
+                // It is looked at again without an event.
                 let again = (held_back && passed_over.is_none()).then(|| now + DEFER);
                 self.timers.set(Timer::Schedule, again);
                 None
@@ -202,7 +197,8 @@ impl Session {
         }
     }
 
-    /// Views of the subflows of these paths in the best tier for new data among them.
+    /// Views of the subflows of these paths in the best tier for new data among them. Returns
+    /// whether the socket of one that may have something to carry takes more.
     fn fill_views(
         &self,
         now: Timestamp,
@@ -210,7 +206,7 @@ impl Session {
         passed_over: PassedOver,
         bounds: Bounds,
         views: &mut Vec<SubflowView>,
-    ) {
+    ) -> bool {
         views.clear();
         let heeds_silence =
             self.scheduler.heeds_silence() && self.config.uses(Mechanism::Avoidance);
@@ -219,7 +215,7 @@ impl Session {
             in_set.then(|| s.data_tier(heeds_silence)).flatten()
         };
         let Some(best) = self.subflows.iter().filter_map(tier).min() else {
-            return;
+            return false;
         };
         // As published, PAD stands for the whole frame.
         let config = &self.config;
@@ -229,9 +225,14 @@ impl Session {
             let bytes = |waiting| self.record_limit(now, s).min(waiting);
             s.throughput(now).time_for(waiting.map_or(0, bytes))
         };
+        let mut takes_more = false;
         for (i, s) in self.subflows.iter().enumerate() {
+            if tier(s) != Some(best) || passed_over.has_nothing(i) {
+                continue;
+            }
+            takes_more |= s.tx.room > 0;
             let waits = bounds.gives_way && s.gives_way(now);
-            if tier(s) == Some(best) && !waits && !passed_over.has_nothing(i) {
+            if !waits {
                 views.push(SubflowView {
                     id: s.id,
                     helper: s.helper,
@@ -243,6 +244,7 @@ impl Session {
                 });
             }
         }
+        takes_more
     }
 
     /// Whether a subflow takes a frame now.

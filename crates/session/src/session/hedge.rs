@@ -72,7 +72,7 @@ impl Reinjection {
     fn hedge_of(&self, now: Timestamp, slow: &Subflow, budget: u64, work: &Work) -> Option<Hedge> {
         let has_run_dry = |s: &Subflow| s.tx.room > 0 && !work.streams.may_have_copies_for(s.id);
         let takes = |s: &&Subflow| {
-            let may = s.id != slow.id && s.may_take_over() && s.cost <= slow.cost;
+            let may = s.may_take_over_from(slow) && s.cost <= slow.cost;
             may && has_run_dry(s) && !s.near_is_full(now)
         };
         let subflows = work.subflows.iter();
@@ -163,6 +163,19 @@ mod tests {
     }
 
     fn hedged_with(
+        subflows: Subflows,
+        measured: bool,
+        at: u64,
+        bytes: u64,
+        sent: u64,
+        window: u64,
+    ) -> u64 {
+        hedged_to(|_| {}, subflows, measured, at, bytes, sent, window)
+    }
+
+    /// The same, the one that has run dry changed by `change`.
+    fn hedged_to(
+        change: impl Fn(&mut Subflow),
         mut subflows: Subflows,
         measured: bool,
         at: u64,
@@ -178,6 +191,9 @@ mod tests {
                 ..*s.estimator.path()
             };
             s.estimator.on_path(ms(0), path);
+            if id == 2 {
+                change(&mut s);
+            }
             subflows.add(s);
         }
         let mut streams = Streams::new();
@@ -219,6 +235,20 @@ mod tests {
         // What arrives sooner than a copy could is not copied.
         assert_eq!(hedged(true, 0, 10_000), 0);
         assert_eq!(hedged(true, 200, 200_000), 0);
+    }
+
+    #[test]
+    fn nothing_is_copied_for_a_radio_that_is_left_asleep() {
+        let resting = |data_bytes| {
+            let change = |s: &mut Subflow| {
+                s.radio.rests = true;
+                s.sent.data_bytes = data_bytes;
+            };
+            hedged_to(change, Subflows::new(), true, 0, 200_000, 250_000, 50_000)
+        };
+        assert_eq!(resting(0), 0);
+        // It carries bytes of streams that no other may carry.
+        assert_eq!(resting(1_000), 0);
     }
 
     #[test]

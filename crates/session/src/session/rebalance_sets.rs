@@ -37,9 +37,9 @@ impl Reinjection {
         let fast = all().filter(|(_, s)| s.may_take_over());
         let fast = rising(fast.map(|(i, s)| (s.pad(now), i)).collect());
         for (_, i) in slow.into_iter().rev() {
-            for (_, onto) in fast.iter().copied().filter(|(_, onto)| *onto != i) {
+            for (_, onto) in fast.iter().copied() {
                 let (from, to) = (&work.subflows[i], &work.subflows[onto]);
-                if to.cost > from.cost {
+                if !to.may_take_over_from(from) || to.cost > from.cost {
                     continue;
                 }
                 // The others are slower still.

@@ -112,7 +112,10 @@ impl Reinjection {
     /// section 7). It costs a packet or two if the silence was none.
     pub(super) fn probe(&mut self, silent: &[SubflowId], work: &mut Work) {
         for &id in silent {
-            let helps = |s: &&Subflow| s.id != id && s.may_take_over();
+            let Some(late) = work.subflows.by_id(id) else {
+                continue;
+            };
+            let helps = |s: &&Subflow| s.may_take_over_from(late);
             let takers = Takers::of(work.subflows.iter().filter(helps));
             let Some(s) = work.subflows.by_id_mut(id) else {
                 continue;
@@ -221,7 +224,7 @@ impl Reinjection {
         };
         // Bytes of a probed one are given to others, which may have more to do than it seems.
         let Some(fastest) = subflows
-            .filter(|s| s.id != slowest.id && s.may_take_over() && s.cost <= slowest.cost)
+            .filter(|s| s.may_take_over_from(slowest) && s.cost <= slowest.cost)
             .min_by_key(|s| s.pad(now))
         else {
             return Rebalanced::Nothing;

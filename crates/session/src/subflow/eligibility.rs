@@ -71,6 +71,13 @@ impl Subflow {
         self.carries() && is_regular && self.health.standing() == Standing::Active
     }
 
+    /// May be given what another one is late with. It would wait for a radio that is left asleep
+    /// where that of the late one is not: the scheduler is shown the late one alone.
+    pub(crate) fn may_take_over_from(&self, late: &Self) -> bool {
+        let is_shown = late.radio.rests || !self.radio.rests;
+        self.id != late.id && self.may_take_over() && is_shown
+    }
+
     /// May carry urgent bytes past the queue of its helper.
     pub(crate) fn may_carry_urgent(&self) -> bool {
         self.carries() && self.is_express() && self.health.standing() == Standing::Active
@@ -143,6 +150,27 @@ mod tests {
                     "{row}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_radio_left_asleep_takes_over_from_another_one_only() {
+        let of = |id, rests| {
+            let mut s = Subflow::for_test(id, Some(id), Role::Regular);
+            s.radio.rests = rests;
+            s.sent.data_bytes = 1;
+            s
+        };
+        for (fast, late, may) in [
+            (false, false, true),
+            (false, true, true),
+            (true, true, true),
+            (true, false, false),
+        ] {
+            let row = format!("{fast} {late}");
+            let (fast, late) = (of(1, fast), of(2, late));
+            assert_eq!(fast.may_take_over_from(&late), may, "{row}");
+            assert!(!fast.may_take_over_from(&fast), "{row}");
         }
     }
 

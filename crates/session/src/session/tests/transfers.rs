@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::pair::{Pair, at, download, hop, joined, pattern};
+use crate::copies::Cause;
+use crate::session::timer::Timer;
 use crate::session::{Event, Read};
+use crate::subflow::LastFrame;
 use crate::*;
 
 #[test]
@@ -98,6 +101,23 @@ fn uplink_is_no_afterthought() {
     let took = p.now.since(start).as_secs_f64();
     assert!(p.server_got[&id].0 == want);
     assert!(took < 2.58 * 1.06 + 0.08, "{took}");
+}
+
+#[test]
+fn nothing_is_waited_for_where_the_only_regular_path_carries_all_that_waits() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    p.client.set_backup(helper, true);
+    p.run(at(1_200), |_| false);
+    let id = p.open();
+    p.client.write(id, pattern(5_000));
+    p.run(p.now + Duration::from_millis(5), |_| false);
+    let (_, work, _) = &mut p.client.reinjection();
+    let on_direct = work.subflows.index(direct).unwrap();
+    let copied = work.recall(on_direct, 2_000, LastFrame::Cut, Cause::Hedged, |_| true);
+    assert_eq!(copied, 2_000);
+    // The backup, whose socket takes more, is not asked while the other one works.
+    assert!(p.client.poll_transmit(p.now, &mut Vec::new()).is_none());
+    assert_eq!(p.client.timers.get(Timer::Schedule), None);
 }
 
 #[test]
