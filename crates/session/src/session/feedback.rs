@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::ack_due::AckDue;
-use super::resume::Resume;
+use super::resume::{Dead, Resume};
 use crate::config::{BufferDelay, FeedbackRule, SessionConfig};
 use crate::estimator::FarReport;
 use crate::mechanism::Mechanism;
@@ -364,15 +364,29 @@ pub(super) fn write_counts(
     });
     let mut counts: Vec<AckCount> = live.collect();
     if let Some(resume) = dead {
-        counts.extend(resume.dead().map(|(subflow, count)| AckCount {
-            subflow,
-            count,
+        counts.extend(resume.dead().map(|dead| AckCount {
+            subflow: dead.subflow,
+            count: dead.octets,
             age: Duration::from_secs(1),
             pace: BitRate::ZERO,
         }));
     }
     counts.truncate(MAX_ACK_COUNTS);
     let time_us = now.as_nanos() / 1_000;
+    Frame::Ack { time_us, counts }.encode(out);
+}
+
+/// Writes an ACK with the final count of a subflow that is to be cut: what it has brought is not
+/// sent again.
+pub(super) fn write_last_count(now: Timestamp, dead: Dead, out: &mut Vec<u8>) {
+    let count = AckCount {
+        subflow: dead.subflow,
+        count: dead.octets,
+        age: now.since(dead.at),
+        pace: BitRate::ZERO,
+    };
+    let time_us = now.as_nanos() / 1_000;
+    let counts = vec![count];
     Frame::Ack { time_us, counts }.encode(out);
 }
 

@@ -7,6 +7,7 @@ use super::event::Event;
 use super::health::{self, Verdict};
 use super::keep_alive;
 use super::reinject::Rebalanced;
+use super::resume::Dead;
 use super::timer::{Deadlines, Timer};
 use crate::CloseCode;
 use crate::SubflowId;
@@ -151,7 +152,11 @@ impl Session {
             .add(&gone.name, counted.bytes_in, counted.bytes_out);
         self.known.note(&gone);
         self.paths_changed();
-        self.resume.note_dead(id, gone.rx.octets);
+        self.resume.note_dead(Dead {
+            subflow: id,
+            octets: gone.rx.octets,
+            at: gone.rx.at,
+        });
         self.feedback.forget(id);
         // Also before its hello was written: until there is a session, the others wait for it.
         if !self.identity.established && matches!(gone.phase, Phase::SendHello(_) | Phase::AwaitOk)

@@ -12,13 +12,23 @@ use crate::subflow::{SentFrame, SentQueue};
 /// Maximum number of lost subflows whose counts are kept for a peer that comes back.
 const DEAD_COUNTS: usize = 32;
 
+/// A subflow that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dead {
+    pub(super) subflow: SubflowId,
+    /// Final count of octets received on it.
+    pub(super) octets: u64,
+    /// When it was reached.
+    pub(super) at: Timestamp,
+}
+
 /// Memory of lost subflows.
 #[derive(Debug)]
 pub(super) struct Resume {
     /// How long a session without any path is kept.
     keep_for: Duration,
-    /// Final counts of octets received on subflows that are gone.
-    dead: VecDeque<(SubflowId, u64)>,
+    /// Subflows that are gone.
+    dead: VecDeque<Dead>,
     /// The next ACK carries them: a peer has come back.
     pub(super) tell_dead: bool,
     /// Frames of the subflows that were lost when no other worked. Only the peer knows which
@@ -39,12 +49,12 @@ impl Resume {
         }
     }
 
-    /// A subflow is gone, on which `octets` had been accepted.
-    pub(super) fn note_dead(&mut self, id: SubflowId, octets: u64) {
+    /// A subflow is gone.
+    pub(super) fn note_dead(&mut self, dead: Dead) {
         if self.dead.len() == DEAD_COUNTS {
             self.dead.pop_front();
         }
-        self.dead.push_back((id, octets));
+        self.dead.push_back(dead);
     }
 
     /// A hello is written: the peer may know of a loss that we have not noticed, and waits for our
@@ -53,8 +63,8 @@ impl Resume {
         self.tell_dead |= !self.dead.is_empty();
     }
 
-    /// Subflows that are gone and the octets accepted on each.
-    pub(super) fn dead(&self) -> impl Iterator<Item = (SubflowId, u64)> {
+    /// Subflows that are gone.
+    pub(super) fn dead(&self) -> impl Iterator<Item = Dead> {
         self.dead.iter().copied()
     }
 
@@ -113,11 +123,15 @@ mod tests {
         resume.peer_is_back();
         assert!(!resume.tell_dead);
         for n in 0..40 {
-            resume.note_dead(SubflowId(n), u64::from(n) * 100);
+            resume.note_dead(Dead {
+                subflow: SubflowId(n),
+                octets: u64::from(n) * 100,
+                at: Timestamp::ZERO,
+            });
         }
         let dead: Vec<_> = resume.dead().collect();
         assert_eq!(dead.len(), DEAD_COUNTS);
-        assert_eq!(dead[0], (SubflowId(8), 800));
+        assert_eq!((dead[0].subflow, dead[0].octets), (SubflowId(8), 800));
         resume.peer_is_back();
         assert!(resume.tell_dead);
     }

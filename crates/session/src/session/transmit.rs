@@ -426,6 +426,9 @@ impl Session {
             }
         }
         while let Some(subflow) = self.control.pop_cut() {
+            if let Some(dead) = self.resume.dead().find(|dead| dead.subflow == subflow) {
+                feedback::write_last_count(now, dead, out);
+            }
             Frame::Cut { subflow }.encode(out);
             frames.push(SentFrame::Cut(subflow));
         }

@@ -136,6 +136,30 @@ fn bytes_of_a_subflow_that_is_cut_before_a_join_is_answered_follow_the_answer() 
     assert_eq!(got, 20_000);
 }
 
+/// Acknowledgements of the latest are under way when its connection is lost, or were sent there.
+/// The CUT has its count with it.
+#[test]
+fn bytes_that_a_subflow_has_brought_are_not_sent_again_when_it_is_cut() {
+    let mut p = Pair::new(SessionConfig::default());
+    let first = p.join(&[hop(50.0, 25)]);
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(1_000), |_| false);
+    p.server().write(id, pattern(3_000_000));
+    let got = |p: &Pair| p.client_got.get(&id).map_or(0, |(bytes, _)| bytes.len());
+    p.run(at(1_300), |p| got(p) > 500_000);
+    p.join_on(1, Role::Backup, &[hop(8.0, 25)]);
+    let now = p.now + Duration::from_millis(200);
+    p.run(now, |_| false);
+    assert!(got(&p) < 2_500_000);
+    p.links[0].alive = false;
+    p.client.handle_subflow_closed(p.now, first);
+    p.run(at(10_000), |p| got(p) == 3_000_000);
+    assert_eq!(got(&p), 3_000_000);
+    // Each other byte over the path of 8 Mbit/s would come later for it.
+    assert_eq!(p.client.stats().redundant_bytes_in, 0);
+}
+
 #[test]
 fn bytes_that_have_arrived_are_not_sent_again_after_all_subflows_were_silent() {
     let mut p = Pair::new(SessionConfig::default());
