@@ -133,6 +133,23 @@ impl Choice {
         if let Some(pipe) = self.get_mut(link) {
             pipe.radios = radios;
             self.pipes_changed();
+            self.explain_without_radios();
+        }
+    }
+
+    /// Energy is no reason any more once the radios of the used pipe are not named.
+    fn explain_without_radios(&mut self) {
+        let is_by_energy = matches!(
+            self.why,
+            Why::FewestJoules | Why::FewerJoules(_) | Why::Kept
+        );
+        let is_named = self.get(self.used).is_some_and(|pipe| pipe.watts.is_some());
+        if is_by_energy && !is_named {
+            let is_first = self
+                .pipes
+                .first()
+                .is_some_and(|pipe| pipe.link == self.used);
+            self.why = if is_first { Why::First } else { Why::Kept };
         }
     }
 

@@ -31,6 +31,8 @@ pub enum Why {
     First,
     /// Its radios need the fewest joules per bit.
     FewestJoules,
+    /// It was used by the order of before, which the configuration has changed since.
+    Kept,
     /// The one before does not work, or does not answer.
     Failed(LinkId),
     /// The one before was too slow.
@@ -47,7 +49,7 @@ impl Why {
     /// The pipe that was used before.
     pub const fn before(self) -> Option<LinkId> {
         match self {
-            Self::First | Self::FewestJoules => None,
+            Self::First | Self::FewestJoules | Self::Kept => None,
             Self::Failed(before)
             | Self::TooSlow(before)
             | Self::Weak(before)
@@ -61,6 +63,7 @@ impl Why {
         match self {
             Self::First => "it is the first one of its helper".to_owned(),
             Self::FewestJoules => "its radios need the fewest joules per bit".to_owned(),
+            Self::Kept => "it was used before its radios were changed".to_owned(),
             Self::Failed(_) => format!("\"{before}\" did not work"),
             Self::TooSlow(_) => format!("\"{before}\" was too slow"),
             Self::Weak(_) => format!("the signal of \"{before}\" was weak"),

@@ -140,9 +140,22 @@ fn radios_that_are_named_later_change_the_order() {
     for link in [FIRST, SECOND] {
         world.choice.set_radios(link, None);
     }
+    // It is not used for its energy any more, and not the first one.
+    assert_eq!(world.choice.of(SECOND).unwrap().why, Why::Kept);
     world.run(seconds(10));
     let (_, link, why) = world.chosen[1];
     assert_eq!((link, why), (FIRST, Why::Cheaper(SECOND)));
+}
+
+#[test]
+fn without_radios_the_first_one_is_used_for_being_the_first() {
+    let mut world = world(&[BLUETOOTH, WIFI], 0.15);
+    world.run(seconds(5));
+    assert_eq!(world.choice.of(FIRST).unwrap().why, Why::FewestJoules);
+    for link in [FIRST, SECOND] {
+        world.choice.set_radios(link, None);
+    }
+    assert_eq!(world.choice.of(FIRST).unwrap().why, Why::First);
 }
 
 #[test]
