@@ -1,14 +1,16 @@
 //! The process that carries a pipe, found by its command line.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use clap::{Parser, Subcommand};
 use mpbond_command::LogArgs;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
 
 use crate::connect::ConnectArgs;
 use crate::listen::ListenArgs;
@@ -63,16 +65,25 @@ fn carrier_of_users(
 ) -> io::Result<Option<Carrier>> {
     for entry in fs::read_dir(processes)? {
         // A process may end meanwhile; other files in the folder have no command line.
-        let Ok(process) = entry.map(|entry| entry.path()) else {
+        let Some(process) = entry.ok().and_then(|entry| folder(&entry.path())) else {
             continue;
         };
-        if fs::metadata(&process).is_ok_and(|file| users.contains(&Some(file.uid())))
-            && let Some(carrier) = carrier(&process).filter(|carrier| carrier.socket() == socket)
+        if let Some(carrier) = carrier(&process, users)
+            && carrier.socket() == socket
         {
             return Ok(Some(carrier));
         }
     }
     Ok(None)
+}
+
+fn folder(path: &Path) -> Option<File> {
+    let flags = OFlag::O_DIRECTORY.bits();
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .ok()
 }
 
 /// Owner of a socket; of its folder, while the socket is not there.
@@ -82,9 +93,16 @@ fn owner(socket: &Path) -> Option<u32> {
     file.map(|file| file.uid())
 }
 
-/// The carrier in the folder of a process.
-fn carrier(process: &Path) -> Option<Carrier> {
-    let file = File::open(process.join("cmdline")).ok()?;
+/// The carrier in the open folder of a process of these users. Its owner and its command line are
+/// read by way of the folder's descriptor, which stays that of the process: by the path, they may be
+/// those of two processes, where one has ended and its number was given to the next one.
+fn carrier(process: &File, users: &[Option<u32>]) -> Option<Carrier> {
+    let owner = process.metadata().ok()?.uid();
+    if !users.contains(&Some(owner)) {
+        return None;
+    }
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    let file = File::from(openat(process, "cmdline", flags, Mode::empty()).ok()?);
     let mut octets = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut octets).ok()?;
     parse(&octets)
@@ -160,6 +178,26 @@ mod tests {
         // Of its folder, before the daemon makes the socket.
         assert_eq!(owner(&socket), Some(user));
         assert_eq!(owner(Path::new("/no/pipe.sock")), None);
+    }
+
+    /// Another process has the number of one that was found, before its command line is read.
+    #[test]
+    fn the_command_line_of_the_next_process_with_a_number_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let user = fs::metadata(folder.path()).unwrap().uid();
+        let process = folder.path().join("7");
+        let put = |line: &str| {
+            fs::create_dir(&process).unwrap();
+            fs::write(process.join("cmdline"), line.replace(' ', "\0") + "\0").unwrap();
+        };
+        put("/sbin/init");
+        let found = super::folder(&process).unwrap();
+        fs::rename(&process, folder.path().join("gone")).unwrap();
+        put("mpbond bluetooth listen --socket /run/pipe.sock");
+        assert!(carrier(&found, &[Some(user)]).is_none());
+        let next = super::folder(&process).unwrap();
+        assert!(carrier(&next, &[Some(user)]).is_some());
+        assert!(carrier(&next, &[Some(user + 1)]).is_none());
     }
 
     #[test]
