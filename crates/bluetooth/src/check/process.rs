@@ -94,8 +94,8 @@ fn owner(socket: &Path) -> Option<u32> {
 }
 
 /// The carrier in the open folder of a process of these users. Its owner and its command line are
-/// read by way of the folder's descriptor, which stays that of the process: by the path, they may be
-/// those of two processes, where one has ended and its number was given to the next one.
+/// read by way of the folder's descriptor, which stays that of the process: by the path, they may
+/// be those of two processes, where one has ended and its number was given to the next one.
 fn carrier(process: &File, users: &[Option<u32>]) -> Option<Carrier> {
     let owner = process.metadata().ok()?.uid();
     if !users.contains(&Some(owner)) {
