@@ -47,12 +47,9 @@ impl GivingWay {
 
     /// The subflow was given this many octets of bulk data.
     pub(crate) fn gave(&mut self, now: Timestamp, octets: u64) {
-        let takes = self.first.least.time_for(octets).min(LEAST_EVERY);
+        let takes = self.first.least.time_for(octets);
         let until = self.until.max(now.before(KEPT)) + takes;
-        self.until = match self.first.least {
-            BitRate::ZERO => now + LEAST_EVERY,
-            _ => until.min(now + LEAST_EVERY),
-        };
+        self.until = until.min(now + LEAST_EVERY);
     }
 }
 
@@ -109,6 +106,25 @@ mod tests {
         let mut giving = behind(BitRate::from_bps(1));
         octets(&mut giving, 60_000, 20);
         assert_eq!(octets(&mut giving, 80_000, 10), 20 * RECORD);
+    }
+
+    #[test]
+    fn what_is_kept_is_a_record_or_0_3_s_of_the_link() {
+        // Link in Mbit/s, subflows that share its 3 %, octets of all that go at once.
+        for (mbps, parts, most) in [(1.0, 8, 0), (20.0, 1, 750_000), (20.0, 16, 750_000)] {
+            let least = BitRate::from_mbps(mbps * 0.03 / f64::from(parts));
+            let mut all: Vec<_> = (0..parts).map(|_| behind(least)).collect();
+            let at_once = all.iter_mut().map(|giving| {
+                let now = ms(60_000);
+                let records = std::iter::from_fn(|| {
+                    (giving.octets(now) == 0).then(|| giving.gave(now, RECORD))
+                });
+                RECORD * records.take(10_000).count() as u64
+            });
+            let at_once: u64 = at_once.sum();
+            let records = RECORD * parts as u64;
+            assert!((most..=most + records).contains(&at_once), "{mbps} {parts}: {at_once}");
+        }
     }
 
     #[test]
