@@ -23,7 +23,7 @@ pub struct OthersFirst {
 }
 
 /// A subflow's link, of which others may go first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GivingWay {
     first: OthersFirst,
     /// Until then, bulk data waits while they keep the link busy.
@@ -31,6 +31,12 @@ pub(crate) struct GivingWay {
 }
 
 impl GivingWay {
+    /// Of a subflow that is new: nothing is kept of the time before it.
+    pub(crate) fn new(now: Timestamp) -> Self {
+        let first = OthersFirst::default();
+        Self { first, until: now }
+    }
+
     pub(crate) fn set(&mut self, first: OthersFirst) {
         self.first = first;
     }
@@ -76,7 +82,7 @@ mod tests {
     }
 
     fn behind(least: BitRate) -> GivingWay {
-        let mut giving = GivingWay::default();
+        let mut giving = GivingWay::new(Timestamp::ZERO);
         let octets = 1;
         giving.set(OthersFirst { octets, least });
         giving
@@ -123,13 +129,25 @@ mod tests {
             });
             let at_once: u64 = at_once.sum();
             let records = RECORD * parts as u64;
-            assert!((most..=most + records).contains(&at_once), "{mbps} {parts}: {at_once}");
+            assert!(
+                (most..=most + records).contains(&at_once),
+                "{mbps} {parts}: {at_once}"
+            );
         }
     }
 
     #[test]
+    fn a_new_subflow_has_kept_nothing() {
+        let mut giving = GivingWay::new(ms(60_000));
+        let least = BitRate::from_bytes_per_sec(75e3);
+        giving.set(OthersFirst { octets: 1, least });
+        // One record, and 75 kB in a second.
+        assert_eq!(octets(&mut giving, 60_000, 1), 5 * RECORD);
+    }
+
+    #[test]
     fn nobody_waits_where_nobody_goes_first_and_nothing_is_kept_of_that() {
-        let mut giving = GivingWay::default();
+        let mut giving = GivingWay::new(Timestamp::ZERO);
         assert_eq!(octets(&mut giving, 60_000, 1), 1_000 * RECORD);
         giving.set(OthersFirst {
             octets: 1,

@@ -158,7 +158,7 @@ impl Subflow {
             path: setup.path,
             lender: setup.lender,
             role: setup.role,
-            giving_way: GivingWay::default(),
+            giving_way: GivingWay::new(now),
             cost: 0,
             phase,
             hello_at: None,
