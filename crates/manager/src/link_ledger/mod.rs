@@ -359,7 +359,8 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         users.filter(|user| user.waits_for(link)).count() as u64
     }
 
-    /// Takes a user from all links. Returns those who were there as well.
+    /// Takes a user from all links. Returns those whom the user met there, who are no longer known
+    /// to it.
     fn stand_up(&mut self, user: U) -> Vec<U> {
         let Some(known) = self.users.get_mut(&user) else {
             return Vec::new();
@@ -372,7 +373,8 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
                 }
             }
         }
-        known.others.iter().map(|other| other.user).collect()
+        let met = std::mem::take(&mut known.others);
+        met.iter().map(|other| other.user).collect()
     }
 
     /// Notes how a user and those whom the user meets, or met before, stand to each other. Returns

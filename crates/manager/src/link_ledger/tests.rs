@@ -389,3 +389,27 @@ fn a_user_has_to_do_with_16_others_at_most() {
         assert_eq!(knows(user, other), knows(other, user));
     }
 }
+
+#[test]
+fn those_whom_a_user_no_longer_meets_take_the_place_of_nobody() {
+    let mut ledger = LinkLedger::default();
+    let others = |ledger: &LinkLedger<u8, u8>, user: u8| {
+        let others = ledger.users[&user].others.iter();
+        let mut others: Vec<_> = others.map(|other| other.user).collect();
+        others.sort_unstable();
+        others
+    };
+    // The link to which the user moves is that of the older ones.
+    for user in 0..7 {
+        set(&mut ledger, user, &[(1, user == 6)]);
+    }
+    for user in 7..22 {
+        set(&mut ledger, user, &[(0, user < 15)]);
+    }
+    set(&mut ledger, 22, &[(0, false)]);
+    assert_eq!(others(&ledger, 22), Vec::from_iter(7..22));
+    set(&mut ledger, 22, &[(1, false)]);
+    assert_eq!(others(&ledger, 22), Vec::from_iter(0..7));
+    assert!((0..7).all(|user| others(&ledger, user).contains(&22)));
+    assert!(!(7..22).any(|user| others(&ledger, user).contains(&22)));
+}
