@@ -29,7 +29,7 @@ const SHORT_RECORD_TIME: Duration = Duration::from_millis(5);
 /// Least record while queues are short: two full packets of IPv6, with the overhead of the record.
 const LEAST_SHORT_RECORD: u64 = 2_820;
 
-/// Most streams of each rank that are searched for urgent bytes.
+/// Most streams of each rank that are searched for urgent bytes, and most ends of a record.
 const MAX_SEARCHED: usize = 64;
 
 /// Most streams that are looked at to find out whether only their ends wait. An end that travels
@@ -87,13 +87,13 @@ impl Session {
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) -> Option<usize> {
+        let is_end = |id: &StreamId| self.streams.get(*id).is_some_and(is_end);
         let ends: Vec<_> = (0..RANKS)
             .flat_map(|rank| {
                 let groups = self.streams.ready.open();
                 let ids = groups.flat_map(move |group| group.ids_in(rank));
-                ids.take(MAX_SEARCHED)
+                ids.filter(is_end).take(MAX_SEARCHED)
             })
-            .filter(|id| self.streams.get(*id).is_some_and(is_end))
             .collect();
         if ends.is_empty() {
             return None;

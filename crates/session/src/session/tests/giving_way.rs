@@ -134,6 +134,24 @@ fn the_end_of_a_stream_waits_for_nobody() {
 }
 
 #[test]
+fn the_end_of_a_stream_is_found_behind_many_that_give_way() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let wait: Vec<_> = (0..80).map(|_| p.open()).collect();
+    let ends = p.open();
+    p.run(at(1_300), |p| p.opened().len() == 81);
+    for on in [direct, helper] {
+        p.server().set_others_first(on, first(BUSY));
+    }
+    for id in wait {
+        p.server().write(id, pattern(100_000));
+    }
+    run(&mut p, 100);
+    p.server().finish(ends);
+    run(&mut p, 100);
+    assert_eq!(p.client_got[&ends].1, Some(Read::Fin));
+}
+
+#[test]
 fn bulk_data_that_gives_way_has_its_least_rate() {
     let (mut p, direct, helper) = joined(SessionConfig::default());
     let id = p.open();
