@@ -7,6 +7,7 @@ use mpbond_units::Timestamp;
 use super::Session;
 use super::choose::{Selection, bytes_before};
 use super::order::{RANKS, behind, is_delay_sensitive};
+use super::reinject::express_for;
 use crate::copies::Cause;
 use crate::mechanism::Mechanism;
 use crate::scheduler::SubflowView;
@@ -14,7 +15,7 @@ use crate::signal::SignalState;
 use crate::stream::Stream;
 use crate::subflow::{SentFrame, Subflow};
 use crate::wire::{DATA_OVERHEAD_MAX, Frame, MAX_RECORD_BYTES, OPEN_BYTES_MAX, put_data_header};
-use crate::{PathNumber, StreamId, SubflowId};
+use crate::{PathNumber, PathSet, StreamId, SubflowId};
 
 /// A record's time on its path: short enough that small frames never wait long behind one, long
 /// enough that framing stays under half a percent at the rates of interest.
@@ -95,10 +96,9 @@ impl Session {
                 ids.filter(is_end).take(MAX_SEARCHED)
             })
             .collect();
-        if ends.is_empty() {
-            return None;
-        }
-        let i = self.choose_for_control(now)?;
+        let streams = ends.iter().filter_map(|id| self.streams.get(*id));
+        let paths = streams.map(|s| s.treatment.paths).reduce(PathSet::union)?;
+        let i = self.choose_for_ends(now, paths)?;
         let mut target = self.target(now, i, out, frames);
         for id in ends {
             let may = |s: &Stream| s.treatment.paths.contains(target.path);
@@ -107,6 +107,20 @@ impl Session {
             }
         }
         (!out.is_empty()).then_some(i)
+    }
+
+    /// The subflow for ends of streams that may go on these paths, by the rules for small frames.
+    fn choose_for_ends(&mut self, now: Timestamp, paths: PathSet) -> Option<usize> {
+        let express = self
+            .has_expresses()
+            .then(|| express_for(now, &self.subflows));
+        if let Some((i, _)) = express.flatten()
+            && paths.contains(self.subflows[i].path)
+        {
+            return Some(i);
+        }
+        let urgent = !self.config.uses(Mechanism::AwakeRadio);
+        self.feedback.choose(now, &self.subflows, paths, urgent)
     }
 
     /// Where the next record on a subflow is written.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mpbond_units::BitRate;
 
-use super::pair::{Pair, at, joined, pattern};
+use super::pair::{HopModel, Pair, at, hop, joined, paths, pattern};
 use crate::*;
 
 /// More than a link carries in a round trip.
@@ -149,6 +149,33 @@ fn the_end_of_a_stream_is_found_behind_many_that_give_way() {
     p.server().finish(ends);
     run(&mut p, 100);
     assert_eq!(p.client_got[&ends].1, Some(Read::Fin));
+}
+
+#[test]
+fn the_end_of_a_stream_goes_on_the_paths_of_the_stream() {
+    for path in [0, 1] {
+        let mut p = Pair::new(SessionConfig::default());
+        let hops: [&[HopModel]; 2] = [&[hop(8.0, 25)], &[hop(5.0, 2), hop(10.0, 25)]];
+        let [direct, helper] = [0, 1].map(|i| p.join_on(i, Role::Regular, hops[i as usize]));
+        p.run(at(1_000), |_| false);
+        p.announce_paths();
+        let to = Destination::Addr("192.0.2.1:80".parse().unwrap());
+        let treatment = Treatment {
+            paths: paths(&[path]),
+            ..StreamClass::Bulk.into()
+        };
+        let ends = p.client.open(p.now, to, treatment).expect("stream");
+        let waits = p.open();
+        p.run(at(1_300), |p| p.opened().len() == 2);
+        for on in [direct, helper] {
+            p.server().set_others_first(on, first(BUSY));
+        }
+        p.server().write(waits, pattern(1_000_000));
+        run(&mut p, 100);
+        p.server().finish(ends);
+        run(&mut p, 60);
+        assert_eq!(p.client_got[&ends].1, Some(Read::Fin), "path {path}");
+    }
 }
 
 #[test]
