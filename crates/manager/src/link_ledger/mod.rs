@@ -25,7 +25,7 @@ const MOST_USERS: usize = 8;
 const MOST_OTHERS: usize = 16;
 
 /// Part of a link that those to whom its owner lends it have together while the owner keeps it
-/// busy, in percent. The owner has 95 % of the link and more.
+/// busy, in percent. The owner has 96 % of what it has alone.
 const LENT_PERCENT: u64 = 3;
 
 /// A link that leaves a sender, by the subflow over it.
