@@ -127,7 +127,8 @@ impl<U, L: Copy + PartialEq> User<U, L> {
         self.on(link).any(|part| part.of.is_own)
     }
 
-    /// Whether both are sessions of one device: they own the same link.
+    /// Whether both are sessions of one device: they own the same link. One that has come back over
+    /// another link is not known again.
     fn is_of_one_device(&self, other: &Self) -> bool {
         let mut own = self.parts.iter().filter(|part| part.of.is_own);
         own.any(|part| other.owns(part.of.link))
