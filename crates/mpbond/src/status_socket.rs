@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
+use tokio::time::error::Elapsed;
 use tracing::{debug, warn};
 
 use crate::heap;
@@ -159,12 +160,19 @@ impl StatusSocket {
         let mut public: Option<(Instant, Vec<u8>)> = None;
         // In tasks, so that a slow client delays no other.
         let mut asking = JoinSet::new();
-        // Answers that are made while they are written. They belong to this thread.
-        let mut telling = Vec::new();
+        // Answers that are made while they are written. They belong to this thread, and go on only
+        // while this loop waits in its `select!`.
+        let mut telling: Vec<Telling> = Vec::new();
+        // No client is accepted until then.
+        let mut paused = None;
         loop {
             let (asker, request) = tokio::select! {
                 () = one_of(&mut telling), if !telling.is_empty() => continue,
-                accepted = listener.accept() => {
+                () = until(paused), if paused.is_some() => {
+                    paused = None;
+                    continue;
+                }
+                accepted = listener.accept(), if paused.is_none() => {
                     match accepted {
                         Ok((asker, _)) if asking.len() < MAX_ASKERS || is_trusted(&asker) => {
                             asking.spawn(request_of(asker));
@@ -172,7 +180,7 @@ impl StatusSocket {
                         Ok(_) => debug!("too many clients ask for the status"),
                         Err(e) => {
                             warn!(error = %e, "status socket");
-                            tokio::time::sleep(PATIENCE).await;
+                            paused = Some(Instant::now() + PATIENCE);
                         }
                     }
                     continue;
@@ -193,8 +201,10 @@ impl StatusSocket {
                 continue;
             }
             if is_trusted(&asker) {
-                let text = Text::of(status(true).await.into());
-                telling.push(Box::pin(tell(asker, text)) as Telling);
+                let report = status(true);
+                telling.push(Box::pin(async move {
+                    tell(asker, Text::of(report.await.into())).await;
+                }));
                 continue;
             }
             let recent = public
@@ -215,11 +225,19 @@ impl StatusSocket {
     }
 }
 
-/// An answer that is being written.
-type Telling = Pin<Box<dyn Future<Output = ()>>>;
+/// An answer that is being made and written.
+type Telling<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Waits until this time, if there is one, or for ever.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
+}
 
 /// Goes on with all of these until one or more have ended.
-async fn one_of(all: &mut Vec<Telling>) {
+async fn one_of(all: &mut Vec<Telling<'_>>) {
     poll_fn(|cx| {
         let before = all.len();
         all.retain_mut(|one| one.as_mut().poll(cx).is_pending());
@@ -242,11 +260,18 @@ async fn tell(mut asker: UnixStream, text: Text) {
         }
         asker.shutdown().await
     };
-    if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
-        debug!(error = %e, "a status client went away");
-    }
+    note_end(tokio::time::timeout(PATIENCE, write).await);
     if length >= TRIM_BYTES {
         heap::trim();
+    }
+}
+
+/// Notes in the log that an answer was not written whole.
+fn note_end(written: Result<io::Result<()>, Elapsed>) {
+    match written {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => debug!(error = %e, "a status client went away"),
+        Err(_) => debug!("a status client reads too slowly: its answer is cut"),
     }
 }
 
@@ -276,9 +301,7 @@ async fn answer(mut asker: UnixStream, text: Vec<u8>) -> Option<(UnixStream, Str
         asker.write_all(&text).await?;
         asker.shutdown().await
     };
-    if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
-        debug!(error = %e, "a status client went away");
-    }
+    note_end(tokio::time::timeout(PATIENCE, write).await);
     let length = text.len();
     drop(text);
     if length >= TRIM_BYTES {
@@ -324,9 +347,11 @@ fn request<T: DeserializeOwned>(path: &Path, request: &str) -> io::Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::status::TransferStatus;
 
     #[tokio::test]
     async fn a_socket_is_for_everybody_and_a_daemon_works_without() {
@@ -425,6 +450,68 @@ mod tests {
         tokio::select! {
             () = served => panic!("it ends"),
             asked = asked => asked.unwrap(),
+        }
+    }
+
+    /// Otherwise the client would have its answer cut after two seconds.
+    #[tokio::test]
+    async fn an_answer_goes_on_in_parts_while_another_one_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("primary.sock");
+        let socket = StatusSocket::bind(&path).unwrap();
+        // More than the kernel keeps.
+        let many = || {
+            let mut parts = 0..20;
+            let part = move || parts.next().map(|_| vec![TransferStatus::default(); 256]);
+            Report {
+                status: Status::default(),
+                further: Box::new(part),
+            }
+        };
+        let (asked, is_read) = (Cell::new(0), tokio::sync::Notify::new());
+        let status = |_| {
+            asked.set(asked.get() + 1);
+            let is_first = asked.get() == 1;
+            let is_read = &is_read;
+            async move {
+                if !is_first {
+                    is_read.notified().await;
+                }
+                many()
+            }
+        };
+        let reload = || Answer::Refused(String::new());
+        let served = socket.serve_trusting(|_| true, status, reload);
+        let clients = async {
+            let mut clients = Vec::new();
+            for number in 1..=2 {
+                let mut client = UnixStream::connect(&path).await.unwrap();
+                client.write_all(b"\n").await.unwrap();
+                clients.push(client);
+                while asked.get() < number {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+            for mut client in clients {
+                let mut text = Vec::new();
+                let mut some = vec![0; 32 << 10];
+                loop {
+                    let read = client.read(&mut some).await.unwrap();
+                    if read == 0 {
+                        break;
+                    }
+                    text.extend_from_slice(&some[..read]);
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                assert!(text.len() > 1 << 19, "{}", text.len());
+                let status: Status = serde_json::from_slice(&text).unwrap();
+                assert_eq!(status.transfers.len(), 20 * 256);
+                is_read.notify_one();
+            }
+        };
+        tokio::select! {
+            () = served => panic!("it ends"),
+            read = tokio::time::timeout(5 * PATIENCE, clients) => read.unwrap(),
         }
     }
 
