@@ -139,6 +139,11 @@ impl<U, L: Copy + PartialEq> User<U, L> {
         parts.any(|part| other.on(part.of.link).next().is_some())
     }
 
+    /// Whether both lend to each other, or neither does.
+    fn is_even_with(&self, other: &Self) -> bool {
+        self.borrows_from(other) == other.borrows_from(self)
+    }
+
     /// Whether another one lends it a link.
     fn borrows_from(&self, other: &Self) -> bool {
         self.parts.iter().any(|part| other.owns(part.of.link))
@@ -378,15 +383,19 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         met.iter().map(|other| other.user).collect()
     }
 
-    /// Notes how a user and those whom the user meets, or met before, stand to each other. Returns
-    /// all of them.
+    /// Notes how a user and those whom the user meets, or met before, stand to each other, first
+    /// those of whom one goes before the other as the owner. Returns all of them.
     fn relate(&mut self, user: U, mut met: Vec<U>) -> Vec<U> {
         met.sort_unstable();
         met.dedup();
+        met.sort_by_key(|other| {
+            let both = self.users.get(&user).zip(self.users.get(other));
+            both.is_none_or(|(own, its)| own.is_even_with(its))
+        });
         for other in &met {
             let both = self.users.get(&user).zip(self.users.get(other));
             let are_even = both.and_then(|(own, its)| {
-                let are_even = own.borrows_from(its) == its.borrows_from(own);
+                let are_even = own.is_even_with(its);
                 let other_than = |user: U| move |other: &&Other<U>| other.user != user;
                 let has_room = |one: &User<U, L>, of: U| {
                     one.others.iter().filter(other_than(of)).count() < MOST_OTHERS

@@ -413,3 +413,19 @@ fn those_whom_a_user_no_longer_meets_take_the_place_of_nobody() {
     assert!((0..7).all(|user| others(&ledger, user).contains(&22)));
     assert!(!(7..22).any(|user| others(&ledger, user).contains(&22)));
 }
+
+#[test]
+fn owners_of_links_come_before_others_who_borrow_them() {
+    let mut ledger = LinkLedger::default();
+    // Three links, each lent by the last one to come.
+    for user in 0..21 {
+        set(&mut ledger, user, &[(user / 7, user % 7 == 6)]);
+    }
+    let all: Vec<_> = (0..3).map(|link| (link, false)).collect();
+    set(&mut ledger, 21, &all);
+    let others = &ledger.users[&21].others;
+    assert_eq!(others.len(), 16);
+    let owners = others.iter().filter(|other| !other.are_even);
+    let owners: Vec<_> = owners.map(|other| other.user).collect();
+    assert_eq!(owners, [6, 13, 20]);
+}
