@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use mpbond_net::Identity;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use mpbond_testing::{Outcome, free_address};
 
@@ -132,6 +133,73 @@ fn the_bluetooth_of_pipes_at_unix_sockets_is_checked_at_both_ends() {
         format!("skip {check} Bluetooth: not checked: {reason}")
     );
     drop(listener);
+}
+
+/// No process carries this pipe: the helper listens at the primary's socket itself.
+#[test]
+fn a_helper_is_asked_over_a_pipe_at_a_unix_socket_whether_it_trusts_this_device() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let program = Path::new(env!("CARGO_BIN_EXE_mpbond"));
+    let id = |name: &str| Identity::load_or_create(at(name)).unwrap().id();
+    let (phone, watch, other) = (id("phone.pem"), id("watch.pem"), id("other.pem"));
+    let unix = format!("unix:{}", at("phone.sock").display());
+    let (proxy, own) = (free_address(), free_address());
+    let helper = format!(
+        "identity = \"phone.pem\"\nname = \"my phone\"\nlisten = [\"{own}\", \"{unix}\"]\n\
+         proxies = \"{proxy}\"\n"
+    );
+    std::fs::write(at("helper.toml"), helper).unwrap();
+    let primary = |expected| {
+        let text = format!(
+            "identity = \"watch.pem\"\n[proxy]\naddress = \"{proxy}\"\nid = \"{other}\"\n\
+             [[helper]]\nname = \"phone\"\naddress = \"{unix}\"\nid = \"{expected}\"\n"
+        );
+        std::fs::write(at("primary.toml"), text).unwrap();
+        doctor(program, folder.path(), &["primary"]).stdout
+    };
+    let of_helper = |args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).arg("--config").arg(at("helper.toml"));
+        command
+    };
+    let mut daemon = of_helper(&["helper"]).spawn().unwrap();
+    let started = std::time::Instant::now();
+    while std::os::unix::net::UnixStream::connect(at("phone.sock")).is_err() {
+        assert!(
+            started.elapsed().as_secs() < 20,
+            "the helper does not listen"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let stranger = primary(phone);
+    assert!(
+        of_helper(&["trust", &watch.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let trusted = primary(phone);
+    let wrong = primary(other);
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    let has = |said: &str, verdict: &str, words: &str| {
+        let mut lines = said.lines().filter(|line| line.contains("helper phone"));
+        lines.any(|line| line.starts_with(verdict) && line.contains(words))
+    };
+    assert!(
+        has(&stranger, "FAIL", "does not trust this device"),
+        "{stranger}"
+    );
+    assert!(
+        has(&trusted, "ok", "calls itself \"my phone\""),
+        "{trusted}"
+    );
+    assert!(
+        trusted.contains("a pipe at a socket has no packets"),
+        "{trusted}"
+    );
+    assert!(has(&wrong, "FAIL", &phone.to_string()), "{wrong}");
 }
 
 #[test]

@@ -46,6 +46,9 @@ pub(super) async fn of_helper(
         format!("pipe {}", config.name),
         format!("helper {}", config.name),
     );
+    if reached == Reached::OverSocket {
+        return findings.skip(&own, WHAT, "a pipe at a socket has no packets");
+    }
     if reached == Reached::Nothing {
         let why = "the helper is not reached, or does not trust this device";
         return findings.skip(&own, WHAT, why);

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use mpbond::checks::packets::{Passed, Passes, through};
@@ -15,7 +16,7 @@ use mpbond_manager::{LinkId, SEGMENT_BYTES};
 use mpbond_net::control::{
     ControlChannel, Message, RefusalCode, RequestId, VERSION, relay_preamble,
 };
-use mpbond_net::pipe::PipeAddress;
+use mpbond_net::pipe::{PipeAddress, PipeStream, UnixPipe};
 use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Identity};
@@ -33,6 +34,8 @@ use mpbond_units::human;
 
 /// Time limit of each step: longer than any useful path needs.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of TLS over a socket: the process that carries it may connect Bluetooth only then.
+const SOCKET_PATIENCE: Duration = Duration::from_secs(15);
 /// Segment size of a path with an MTU of 1280 bytes.
 const SMALL_SEGMENT_BYTES: u64 = 1220;
 
@@ -45,6 +48,8 @@ const THROUGH: &str = "the proxy through the helper";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     Nothing,
+    /// The helper trusts this device, over a pipe through a socket, which has no packets.
+    OverSocket,
     /// The helper trusts this device, and the proxy is not reached through it.
     Helper,
     /// The proxy trusts this device, and packets of usual size do not pass.
@@ -145,15 +150,15 @@ pub(super) async fn helper(
     proxy: &[SocketAddr],
     me: (&Identity, bool),
 ) -> Reached {
-    let (identity, known) = me;
+    let (identity, _) = me;
     let check = format!("helper {}", helper.name);
     let address = match &helper.address {
         HelperAddress::At(PipeAddress::Tcp(address)) => *address,
         HelperAddress::At(PipeAddress::Unix(path)) => {
-            unix_pipes::of_primary(findings, &check, path);
-            let why = "only pipes over TCP are checked; `mpbond status` shows whether it is up";
-            findings.skip(&check, "the helper's answer", why);
-            return Reached::Nothing;
+            return match unix_pipes::of_primary(findings, &check, path) {
+                true => over_socket(findings, &check, path, helper.id, me).await,
+                false => Reached::Nothing,
+            };
         }
         HelperAddress::Discover => match find(&identity.id(), &helper.id).await {
             Ok(address) => {
@@ -183,39 +188,11 @@ pub(super) async fn helper(
     let Some(tls) = shake(findings, &check, "the helper", tcp, identity, helper.id).await else {
         return Reached::Nothing;
     };
-    let mut control = ControlChannel::new(tls);
-    let greeted = timeout(PATIENCE, greet(&mut control, identity)).await;
-    match greeted {
-        Ok(Ok(Some(Message::Hello { name, .. }))) => {
-            findings.ok(
-                &check,
-                format!("trusts this device, and calls itself \"{name}\""),
-            );
-        }
-        Ok(Err(mpbond_net::control::ChannelError::Tls(TlsError::NotTrusted { .. }))) => {
-            not_trusted(findings, &check, "the helper", identity, known);
-            return Reached::Nothing;
-        }
-        other => {
-            let what = match other {
-                Ok(Ok(Some(message))) => format!("begins with {message:?}"),
-                Ok(Ok(None)) => "closes the connection".to_owned(),
-                Ok(Err(e)) => format!("breaks off: {e}"),
-                Err(_) => "says nothing".to_owned(),
-            };
-            findings.fail(
-                &check,
-                format!("the helper {what}"),
-                "look into its log; is it the same version of mpbond?",
-            );
-            return Reached::Nothing;
-        }
-    }
-    let mut reached = relay(findings, &check, config, &options, &mut control, proxy, me).await;
-    let bye = Message::Bye {
-        reason: "a doctor's visit".to_owned(),
+    let Some(mut control) = greeted(findings, &check, tls, me).await else {
+        return Reached::Nothing;
     };
-    let _ = timeout(PATIENCE, control.send(&bye)).await;
+    let mut reached = relay(findings, &check, config, &options, &mut control, proxy, me).await;
+    leave(&mut control).await;
     if let Err(shaken) = reached {
         reached = match small_through(config, identity, (link, helper)).await {
             true => {
@@ -234,6 +211,86 @@ pub(super) async fn helper(
         };
     }
     reached.unwrap_or(Reached::Helper)
+}
+
+/// A helper over a pipe through a socket: TLS, and trust of its control connection. A relay is not
+/// asked for.
+async fn over_socket(
+    findings: &mut Findings,
+    check: &str,
+    path: &Path,
+    helper: DeviceId,
+    me: (&Identity, bool),
+) -> Reached {
+    let socket = match timeout(PATIENCE, UnixPipe::connect(path)).await {
+        Ok(Ok(socket)) => PipeStream::Unix(socket),
+        Ok(Err(e)) => {
+            let advice = "look into the log of the process that carries it";
+            findings.fail(check, format!("unix:{}: {e}", path.display()), advice);
+            return Reached::Nothing;
+        }
+        Err(_) => {
+            let advice = "is the process that carries it stopped?";
+            let detail = format!("unix:{}: no connection for 5 s", path.display());
+            findings.fail(check, detail, advice);
+            return Reached::Nothing;
+        }
+    };
+    let deadline = Instant::now() + SOCKET_PATIENCE;
+    let shaken = TlsStream::connect(socket, me.0, helper, deadline).await;
+    let Some(tls) = report(findings, check, "the helper", shaken, me.0) else {
+        return Reached::Nothing;
+    };
+    let Some(mut control) = greeted(findings, check, tls, me).await else {
+        return Reached::Nothing;
+    };
+    leave(&mut control).await;
+    Reached::OverSocket
+}
+
+/// The control connection of a helper that trusts this device.
+async fn greeted(
+    findings: &mut Findings,
+    check: &str,
+    tls: TlsStream,
+    (identity, known): (&Identity, bool),
+) -> Option<ControlChannel> {
+    let mut control = ControlChannel::new(tls);
+    let greeted = timeout(PATIENCE, greet(&mut control, identity)).await;
+    match greeted {
+        Ok(Ok(Some(Message::Hello { name, .. }))) => {
+            findings.ok(
+                check,
+                format!("trusts this device, and calls itself \"{name}\""),
+            );
+        }
+        Ok(Err(mpbond_net::control::ChannelError::Tls(TlsError::NotTrusted { .. }))) => {
+            not_trusted(findings, check, "the helper", identity, known);
+            return None;
+        }
+        other => {
+            let what = match other {
+                Ok(Ok(Some(message))) => format!("begins with {message:?}"),
+                Ok(Ok(None)) => "closes the connection".to_owned(),
+                Ok(Err(e)) => format!("breaks off: {e}"),
+                Err(_) => "says nothing".to_owned(),
+            };
+            findings.fail(
+                check,
+                format!("the helper {what}"),
+                "look into its log; is it the same version of mpbond?",
+            );
+            return None;
+        }
+    }
+    Some(control)
+}
+
+async fn leave(control: &mut ControlChannel) {
+    let bye = Message::Bye {
+        reason: "a doctor's visit".to_owned(),
+    };
+    let _ = timeout(PATIENCE, control.send(&bye)).await;
 }
 
 /// Whether the proxy is reached through a helper with the smallest segments.
@@ -484,11 +541,11 @@ async fn shake(
     findings: &mut Findings,
     check: &str,
     whom: &str,
-    tcp: TcpStream,
+    io: impl Into<PipeStream>,
     identity: &Identity,
     expect: DeviceId,
 ) -> Option<TlsStream> {
-    let shaken = TlsStream::connect(tcp, identity, expect, Instant::now() + PATIENCE).await;
+    let shaken = TlsStream::connect(io, identity, expect, Instant::now() + PATIENCE).await;
     report(findings, check, whom, shaken, identity)
 }
 

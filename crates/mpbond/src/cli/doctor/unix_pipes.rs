@@ -19,16 +19,11 @@ struct Line {
     advice: Option<String>,
 }
 
-/// A primary's pipe, which a process on this machine carries.
-pub(super) fn of_primary(findings: &mut Findings, check: &str, path: &Path) {
-    if listens(
-        findings,
-        check,
-        path,
-        "start the process that carries it, such as mpbond-bluetooth@NAME (docs/pipes.md)",
-    ) {
-        bluetooth(findings, check, path);
-    }
+/// A primary's pipe, which a process on this machine carries. Whether the helper may be asked over
+/// it: somebody listens, and nothing prevents Bluetooth.
+pub(super) fn of_primary(findings: &mut Findings, check: &str, path: &Path) -> bool {
+    let advice = "start the process that carries it, such as mpbond-bluetooth@NAME (docs/pipes.md)";
+    listens(findings, check, path, advice) && bluetooth(findings, check, path)
 }
 
 /// A pipe at which a helper listens; its daemon may run.
@@ -58,12 +53,13 @@ fn listens(findings: &mut Findings, check: &str, path: &Path, advice: &str) -> b
     false
 }
 
-/// The state of Bluetooth behind a socket.
-fn bluetooth(findings: &mut Findings, check: &str, path: &Path) {
+/// The state of Bluetooth behind a socket; whether nothing is known to prevent it.
+fn bluetooth(findings: &mut Findings, check: &str, path: &Path) -> bool {
     const WHAT: &str = "Bluetooth";
     match run(path) {
-        Ok(output) => {
-            if let Err(problem) = report(findings, check, &output.stdout) {
+        Ok(output) => match report(findings, check, &output.stdout) {
+            Ok(may_work) => return may_work,
+            Err(problem) => {
                 let said = String::from_utf8_lossy(&output.stderr);
                 let problem = match said.trim() {
                     "" => problem,
@@ -75,13 +71,14 @@ fn bluetooth(findings: &mut Findings, check: &str, path: &Path) {
                     format_args!("`mpbond bluetooth check`: {problem}"),
                 );
             }
-        }
+        },
         Err(e) if e.kind() == ErrorKind::NotFound => {
             let why = "the program mpbond-bluetooth is neither beside this one nor in PATH";
             findings.skip(check, WHAT, why);
         }
         Err(e) => findings.skip(check, WHAT, format_args!("mpbond-bluetooth: {e}")),
     }
+    true
 }
 
 fn run(socket: &Path) -> io::Result<Output> {
@@ -97,13 +94,14 @@ fn run(socket: &Path) -> io::Result<Output> {
     Err(missing)
 }
 
-/// Adds the findings in the output of the check.
-fn report(findings: &mut Findings, check: &str, output: &[u8]) -> Result<(), String> {
+/// Adds the findings in the output of the check; whether none is a failure.
+fn report(findings: &mut Findings, check: &str, output: &[u8]) -> Result<bool, String> {
     let lines: Vec<Line> = serde_json::from_slice(output).map_err(|e| e.to_string())?;
+    let may_work = lines.iter().all(|line| line.verdict != Verdict::Fail);
     for line in lines {
         findings.add(check, line.verdict, line.detail, line.advice);
     }
-    Ok(())
+    Ok(may_work)
 }
 
 #[cfg(test)]
@@ -118,7 +116,7 @@ mod tests {
         let output = br#"[{"verdict": "ok", "detail": "hci0 is on", "advice": null},
             {"verdict": "fail", "detail": "not paired", "advice": "pair it"},
             {"verdict": "skip", "detail": "not known", "advice": null}]"#;
-        report(&mut findings, "helper phone", output).unwrap();
+        assert!(!report(&mut findings, "helper phone", output).unwrap());
         let text = findings.to_text();
         assert!(
             text.starts_with("ok    helper phone  hci0 is on\nFAIL  helper phone  not paired\n")
