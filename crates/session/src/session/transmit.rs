@@ -348,7 +348,7 @@ impl Session {
     /// The subflow for small frames. The peer waits for what an OPEN asks for, and wakes radios
     /// anyway. None is to wait at a helper, if an express can carry it: neither frames of streams
     /// nor acknowledgements, without which what they acknowledge counts as lost.
-    pub(super) fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
+    fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
         let of_session = self.session_control_is_due(now);
         let paths = match of_session {
             true => self.streams.signalling_paths().map(|_| PathSet::ALL),
