@@ -27,6 +27,13 @@ export interface Energy {
   woken_for?: { download_bytes: number | null; upload_bytes: number | null };
 }
 
+/** Energy of a radio of a pipe. */
+export interface RadioEnergy {
+  radio: string;
+  joules: number;
+  days?: { day: string; joules: number }[];
+}
+
 export interface Link {
   name: string;
   kind: "path" | "helper";
@@ -37,6 +44,8 @@ export interface Link {
   choice?: { state: "used" | "tried" | "standby"; reason: string; milliwatts?: number };
   ethernet?: { used: boolean; reason?: string };
   energy?: Energy;
+  /** Of a pipe whose radios are named: of this device, and of the helper. */
+  pipe_energy?: { near: RadioEnergy; far?: RadioEnergy };
   cap?: { used_bytes: number; bytes: number; resets: string; days?: { day: string; bytes: number }[] };
   battery_percent?: number;
   charging?: boolean;

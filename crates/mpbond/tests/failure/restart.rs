@@ -110,7 +110,9 @@ fn a_proxy_that_comes_back_without_trust_delays_no_application() {
     // `resume_for` is a minute.
     assert!(back.elapsed() < Duration::from_secs(30));
     primary.logs("the proxy no longer trusts this device");
-    primary.logs("the proxy does not trust this device, and ends what it had open: `mpbond trust ");
+    primary.logs(
+        "the proxy does not trust this device, and ends what it had open: run `mpbond trust ",
+    );
     // It goes on trying at the usual intervals, in case the device is trusted later.
     sleep(Duration::from_secs(3));
     let tried = primary.log().matches("subflow connected").count();
