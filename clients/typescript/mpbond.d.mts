@@ -34,6 +34,12 @@ export interface RadioEnergy {
   days?: { day: string; joules: number }[];
 }
 
+/** Energy of a pipe whose radios are named: of this device's, and of the helper's. */
+export interface PipeEnergy {
+  near: RadioEnergy;
+  far?: RadioEnergy;
+}
+
 export interface Link {
   name: string;
   kind: "path" | "helper";
@@ -44,8 +50,7 @@ export interface Link {
   choice?: { state: "used" | "tried" | "standby"; reason: string; milliwatts?: number };
   ethernet?: { used: boolean; reason?: string };
   energy?: Energy;
-  /** Of a pipe whose radios are named: of this device, and of the helper. */
-  pipe_energy?: { near: RadioEnergy; far?: RadioEnergy };
+  pipe_energy?: PipeEnergy;
   cap?: { used_bytes: number; bytes: number; resets: string; days?: { day: string; bytes: number }[] };
   battery_percent?: number;
   charging?: boolean;
