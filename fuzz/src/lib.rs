@@ -20,7 +20,7 @@ pub use mutate::Mutations;
 use sessions::{hostile, pair};
 use targets::{
     answers, bluetooth_host, captures, client_hello, config, fronts, l2, links, look_up, policy,
-    traces, wire,
+    traces, uevents, wire,
 };
 
 /// A fuzz target.
@@ -91,6 +91,7 @@ pub const TARGETS: &[Target] = &[
     target("look-up", look_up::look_up, 2 * KIB),
     target("discovery", answers::discovery, 2 * KIB),
     target("probe", answers::probe, KIB),
+    target("uevent", uevents::uevent, KIB),
     target("bluetooth-host", bluetooth_host::bluetooth_host, KIB),
     target("config", config::config, 4 * KIB),
     target("policy", policy::policy, 4 * KIB),

@@ -28,6 +28,7 @@ pub mod speed;
 pub mod status;
 pub mod status_socket;
 mod status_text;
+pub mod uevents;
 pub mod uplinks;
 pub mod usage;
 

@@ -3,7 +3,12 @@
 //! The test that cargo runs starts its binary again under `unshare`, with an ignored test, the
 //! *role*. A role does nothing when it is started by hand on a host.
 
+use std::os::fd::AsRawFd as _;
 use std::process::Command;
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, sendto, socket,
+};
 
 use crate::Need;
 
@@ -56,4 +61,31 @@ pub fn sh(lines: &str) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{lines}: {error}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Has the kernel send an event of a device of this subsystem to the sockets of this network
+/// namespace, as it does when a device changes (`uevent_net_rcv` in lib/kobject_uevent.c). Needs a
+/// network namespace of one's own.
+///
+/// # Panics
+/// When the kernel refuses it.
+pub fn uevent(subsystem: &str) {
+    let path = format!("/devices/test/{subsystem}/device");
+    let text = format!("change@{path}\0ACTION=change\0DEVPATH={path}\0SUBSYSTEM={subsystem}\0");
+    // A header of netlink(7): length, a type above those that the kernel has for itself, a request.
+    let length = u32::try_from(16 + text.len()).unwrap();
+    let mut message = length.to_ne_bytes().to_vec();
+    message.extend([0x10_u16.to_ne_bytes(), 1_u16.to_ne_bytes()].concat());
+    message.extend([0; 8]);
+    message.extend(text.as_bytes());
+    let socket = socket(
+        AddressFamily::Netlink,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkKObjectUEvent,
+    )
+    .unwrap();
+    let kernel = NetlinkAddr::new(0, 0);
+    let sent = sendto(socket.as_raw_fd(), &message, &kernel, MsgFlags::empty());
+    assert_eq!(sent.unwrap(), message.len());
 }

@@ -427,6 +427,8 @@ fn control_messages() -> Vec<Message> {
 const OCTETS: &[(&str, &[u8])] = &[
     ("tls-accept", b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03"),
     ("tls-accept", b"\x16\x03\x01\x00\xff"),
+    ("uevent", b"change@/devices/LNXSYSTM:00/PNP0C0A:00/power_supply/BAT0\0ACTION=change\0DEVPATH=/devices/LNXSYSTM:00/PNP0C0A:00/power_supply/BAT0\0SUBSYSTEM=power_supply\0POWER_SUPPLY_CAPACITY=81\0SEQNUM=4711\0"),
+    ("uevent", b"add@/module/x\0ACTION=add\0DEVPATH=/module/x\0SUBSYSTEM=mod"),
     ("tls-connect", b"\x16\x03\x03\x00\x2a\x02\x00\x00\x26\x03\x03"),
     ("tls-connect", b"\x15\x03\x03\x00\x02\x02\x31"),
     ("socks5", b"\x00\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50GET /"),

@@ -12,6 +12,7 @@ pub mod links;
 pub mod look_up;
 pub mod policy;
 pub mod traces;
+pub mod uevents;
 pub mod wire;
 
 /// Checks that an error is one line of text.

@@ -1,10 +1,9 @@
 //! Level of this device's battery below which it does not lend (`battery_floor`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use mpbond_policy::{Battery, Charge, Supply};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::power::Power;
 
@@ -14,8 +13,6 @@ pub(super) struct OwnBattery {
     pub(super) state: RefCell<Battery>,
     /// The level, and whether it is being charged, for primaries.
     pub(super) supply: watch::Sender<Supply>,
-    /// Begin of the newest look.
-    pub(super) looked: Cell<Option<Instant>>,
 }
 
 impl OwnBattery {
@@ -24,7 +21,6 @@ impl OwnBattery {
             power: Power::of_this_device(),
             state: RefCell::new(Battery::new(floor_percent)),
             supply: watch::Sender::new(Supply::default()),
-            looked: Cell::default(),
         }
     }
 
@@ -35,7 +31,6 @@ impl OwnBattery {
             Some(_) => state.set_floor(floor_percent),
             None => *state = Battery::new(None),
         }
-        self.looked.set(None);
     }
 
     /// Whether new relays are accepted, and open ones continue.

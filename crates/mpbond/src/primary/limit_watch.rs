@@ -10,6 +10,7 @@ use mpbond_manager::LinkId;
 use mpbond_net::control::HelperState;
 use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, Multipath, Supply, period_at};
 use mpbond_session::{IDLE_LONG, PathSet};
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::flows::Carried;
@@ -32,8 +33,9 @@ const SLOW: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_millis(200);
 
 /// Interval while none move, but a limit excludes a link: connections wait for the end of that, or
-/// are refused until then. The level of a battery is read as often.
-const EXCLUDED: Duration = Duration::from_secs(10);
+/// are refused until then. The period of a cap may end, and the level of a battery rise without
+/// an event of the kernel.
+const EXCLUDED: Duration = Duration::from_secs(60);
 
 /// Looks at the limits until bytes have long not moved and no limit excludes a link.
 async fn watch(primary: Rc<Primary>) {
@@ -45,8 +47,12 @@ async fn watch(primary: Rc<Primary>) {
             (true, true) => EXCLUDED,
             (false, _) => next,
         };
-        tokio::time::sleep(wait).await;
-        last = wait;
+        let began = Instant::now();
+        match wait == EXCLUDED {
+            true => primary.supply_changes_within(wait).await,
+            false => tokio::time::sleep(wait).await,
+        }
+        last = began.elapsed();
     }
     // A process that has taken over keeps it itself.
     if !*primary.handed_over.borrow() {
@@ -96,6 +102,17 @@ impl Primary {
         let driver = self.driver.borrow();
         let retiring = self.retiring.borrow();
         driver.iter().chain(&*retiring).cloned().collect()
+    }
+
+    /// Waits for an event of this device's battery, or for another level of a helper's.
+    async fn supply_changes_within(&self, most: Duration) {
+        let event = async {
+            tokio::select! {
+                () = self.power.changed() => {}
+                () = self.limits.supply_told.notified() => {}
+            }
+        };
+        let _ = timeout(most, event).await;
     }
 
     /// Looks at caps and batteries, and applies what has changed, this time after the last look.
@@ -381,10 +398,13 @@ impl Primary {
     pub(super) fn helper_state(self: &Rc<Self>, link: LinkId, state: &HelperState) {
         let mut all = self.limits.helpers.borrow_mut();
         let told = all.entry(link).or_default();
-        told.battery = Supply {
+        let supply = Supply {
             percent: state.battery_percent.or(told.battery.percent),
             is_charging: state.charging,
         };
+        if std::mem::replace(&mut told.battery, supply) != supply {
+            self.limits.supply_told.notify_waiters();
+        }
         told.bytes_left = state.bytes_left;
         let before = std::mem::replace(&mut told.metered, state.metered);
         drop(all);

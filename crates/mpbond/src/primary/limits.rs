@@ -8,6 +8,7 @@ use std::path::Path;
 use mpbond_manager::LinkId;
 use mpbond_policy::{Battery, Charge, Supply};
 use mpbond_units::{BitRate, Timestamp};
+use tokio::sync::Notify;
 
 use super::spaced::Spaced;
 use crate::pricing::LIMIT_HOLDS;
@@ -60,6 +61,8 @@ pub(super) struct Limits {
     pub(super) batteries: RefCell<HashMap<String, Battery>>,
     /// What helpers have told last, over lost connections to them as well.
     pub(super) helpers: RefCell<HashMap<LinkId, Told>>,
+    /// Another level of a helper's battery, or it is charged now, or no longer.
+    pub(super) supply_told: Notify,
     /// Changes of whether their links are metered.
     pub(super) metered_told: Spaced,
     /// What sessions have been told.
@@ -80,6 +83,7 @@ impl Limits {
             budgets: RefCell::default(),
             batteries: RefCell::default(),
             helpers: RefCell::default(),
+            supply_told: Notify::new(),
             metered_told: Spaced::default(),
             applied: RefCell::default(),
             is_watched: Cell::default(),
