@@ -126,6 +126,7 @@ export type EventType =
   | "outage.begin"
   | "outage.end"
   | "policy.changed"
+  | "stream.rule"
   | "cap.warn"
   | "cap.reached"
   | "pipe.chosen"
@@ -134,7 +135,17 @@ export type EventType =
 
 /** An event, or the number of those that are no longer there. */
 export type Event =
-  | { id: number; at_s: number; type: EventType; link?: string; reason?: string }
+  | { id: number; at_s: number; type: Exclude<EventType, "stream.rule">; link?: string; reason?: string }
+  | {
+      id: number;
+      at_s: number;
+      type: "stream.rule";
+      reason: string;
+      stream: number;
+      /** Absent for the default. */
+      from?: string;
+      to?: string;
+    }
   | { lost: number };
 
 /** Why an open connection is treated as it is. */

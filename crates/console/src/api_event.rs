@@ -41,6 +41,7 @@ impl ApiEvent {
                 "a path to the proxy works again".to_owned(),
             ),
             "policy.changed" => (Kind::PolicyChanged, "another policy is in force".to_owned()),
+            "stream.rule" => (Kind::PolicyChanged, reason.to_owned()),
             "cap.warn" => (Kind::LimitNear, format!("{cap}: much of it is used")),
             "cap.reached" => (Kind::LimitReached, format!("{cap}: all of it is used")),
             "battery.low" => (
@@ -121,6 +122,10 @@ mod tests {
             (
                 r#"{"type": "cap.reached", "reason": "budget of the rule \"x\""}"#,
                 "budget of the rule \"x\": all of it is used",
+            ),
+            (
+                r#"{"type": "stream.rule", "stream": 7, "reason": "a to b keeps the default"}"#,
+                "a to b keeps the default",
             ),
             (
                 r#"{"type": "pipe.chosen", "link": "cable", "reason": "a\nb\u202e"}"#,

@@ -54,6 +54,9 @@ pub(crate) enum EventKind {
     /// Another policy is in force.
     #[serde(rename = "policy.changed")]
     PolicyChanged,
+    /// The policy in force would treat an open connection otherwise.
+    #[serde(rename = "stream.rule")]
+    StreamRule,
     /// So much of a link's cap, or of a rule's budget, is used as `warn` says.
     #[serde(rename = "cap.warn")]
     CapWarn,
@@ -84,6 +87,23 @@ pub(crate) struct Event {
     /// The reason, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    /// The connection and the rules that it is about.
+    #[serde(flatten)]
+    pub(crate) rule: Option<OtherRule>,
+}
+
+/// An open connection that another rule would select now, or the same one with another treatment.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct OtherRule {
+    /// Number of the connection.
+    pub(crate) stream: u64,
+    /// The rule that it has and keeps, unless that is the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<String>,
+    /// The rule that a new connection like it would have, unless that is the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
 }
 
 /// What a listener is sent.
@@ -325,6 +345,7 @@ mod tests {
             kind: EventKind::OutageBegin,
             link: None,
             reason: None,
+            rule: None,
         }
     }
 
@@ -343,6 +364,7 @@ mod tests {
                 kind: EventKind::LinkUp,
                 link: Some(format!("<b>{n}</b>\n")),
                 reason: None,
+                rule: None,
             };
             kept.push(Timestamp::ZERO + Duration::from_millis(500), event);
         }
@@ -368,6 +390,7 @@ mod tests {
                 kind: EventKind::LinkUp,
                 link: Some(format!("{n}\r\ndata: x\u{2028}\n\nid: 9")),
                 reason: None,
+                rule: None,
             };
             kept.push(Timestamp::ZERO, event);
         }

@@ -10,7 +10,7 @@ mod socket;
 
 #[cfg(test)]
 pub(crate) use events::Line;
-pub(crate) use events::{Event, EventKind, Events, lines};
+pub(crate) use events::{Event, EventKind, Events, OtherRule, lines};
 #[cfg(test)]
 pub(crate) use failure::Body as ErrorBody;
 pub(crate) use failure::{Failure, json};

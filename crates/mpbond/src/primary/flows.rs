@@ -41,6 +41,9 @@ pub(super) struct Carried {
     /// Known once the proxy has answered, as it has when a session takes streams.
     session_id: Option<SessionId>,
     stream: StreamId,
+    /// The decision that was told last about a new connection like this one, if it differs from
+    /// the ruling.
+    told: Option<Rc<Ruling>>,
 }
 
 impl Flow {
@@ -89,6 +92,11 @@ impl Flow {
 impl Carried {
     pub(super) const fn ruling(&self) -> &Ruling {
         &self.ruling
+    }
+
+    /// The decision that was told last about a new connection like this one, or its own.
+    pub(super) fn told(&self) -> &Ruling {
+        self.told.as_deref().unwrap_or(&self.ruling)
     }
 
     pub(super) const fn multipath(&self) -> Multipath {
@@ -176,7 +184,17 @@ impl Flows {
                 session: session.handle(),
                 session_id: session.inspect(|session, _, _| session.id()),
                 stream,
+                told: None,
             });
+        }
+    }
+
+    /// It is told what would be decided about a new connection like the one with this number.
+    pub(super) fn told(&self, number: u64, ruling: Ruling) {
+        let mut table = self.0.borrow_mut();
+        let flow = table.flows.get_mut(&number);
+        if let Some(carried) = flow.and_then(|flow| flow.carried.as_mut()) {
+            carried.told = Some(Rc::new(ruling));
         }
     }
 

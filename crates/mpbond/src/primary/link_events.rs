@@ -34,6 +34,7 @@ impl Primary {
                         kind: comes,
                         link: Some(name.clone()),
                         reason: None,
+                        rule: None,
                     },
                 );
                 up.insert(id, (goes, name));
@@ -55,6 +56,7 @@ impl Primary {
                         kind: *goes,
                         link: Some(std::mem::take(name)),
                         reason,
+                        rule: None,
                     },
                 );
             }
@@ -71,8 +73,15 @@ impl Primary {
     /// Keeps an event of a link, or with a reason.
     pub(super) fn happened_to(&self, kind: EventKind, link: Option<&str>, reason: Option<String>) {
         let link = link.map(str::to_owned);
-        self.events
-            .push(self.clock.now(), Event { kind, link, reason });
+        self.events.push(
+            self.clock.now(),
+            Event {
+                kind,
+                link,
+                reason,
+                rule: None,
+            },
+        );
     }
 
     /// A subflow is silent.
@@ -85,6 +94,7 @@ impl Primary {
                 kind: EventKind::LinkSuspect,
                 link: name,
                 reason: None,
+                rule: None,
             },
         );
     }

@@ -32,6 +32,7 @@ mod links;
 mod local_names;
 mod modes;
 mod offers;
+mod other_rules;
 mod paths;
 mod pipe_watch;
 mod price_watch;

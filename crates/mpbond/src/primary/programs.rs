@@ -153,7 +153,7 @@ mod tests {
     use crate::primary::flows::Share;
     use crate::primary::identity::Owners;
     use crate::primary::identity::tests::{client, unasked};
-    use crate::primary::ruling::{Handling, Ruling};
+    use crate::primary::ruling::{Handling, Kept, Ruling};
 
     const SESSION: SessionId = SessionId([7; 16]);
 
@@ -182,6 +182,7 @@ mod tests {
                 rule: None,
                 handling: Handling::Carry,
                 is_counted: false,
+                kept: Kept::default(),
             };
             for identity in identities {
                 let place = clients.take(&identity).unwrap();

@@ -13,13 +13,17 @@ impl Primary {
     /// Puts another configuration in force.
     pub(super) fn configure(self: &Rc<Self>, config: &PrimaryConfig) {
         self.configure_links(config);
-        if self.policy_source.borrow().as_ref() != config.policy.as_ref() {
+        let is_other_policy = self.policy_source.borrow().as_ref() != config.policy.as_ref();
+        if is_other_policy {
             self.policy_source.replace(config.policy.clone());
             self.happened(EventKind::PolicyChanged);
         }
         let rules = in_force(config, self.policy.borrow().as_deref());
         self.policy.replace(rules);
         self.limits_changed();
+        if is_other_policy {
+            self.tell_other_rules();
+        }
         self.apply_prices();
         let driver = self.driver.borrow().clone();
         if let Some(driver) = driver {

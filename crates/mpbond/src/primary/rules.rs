@@ -4,13 +4,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use mpbond_intercept::{Intercepted, Via};
-use mpbond_policy::{Flow, Verdict};
+use mpbond_policy::Flow;
 use tracing::{debug, info};
 
 use super::claims::claimed;
 use super::identity::Identity;
 use super::reach::Reach;
-use super::ruling::{Handling, Ruling};
+use super::ruling::{Decided, Handling, Kept, Ruling};
 use super::server_name::server_name;
 use super::state::Primary;
 use crate::policy::{Client, InForce, Reading, flow, looked_up, stated};
@@ -62,12 +62,7 @@ pub(super) async fn apply(
         let policy = primary.policy.borrow().clone();
         let ruling = match policy {
             Some(policy) => apply_one(primary, policy, connection, identity).await,
-            None => Ruling {
-                policy: None,
-                rule: None,
-                handling: Handling::Carry,
-                is_counted: false,
-            },
+            None => Ruling::without_policy(Kept::default()),
         };
         // Facts may take a moment to find out.
         if ruling.is_current(primary) {
@@ -120,16 +115,11 @@ async fn apply_one(
         // A program of this host that has closed its socket, say, to have no owner.
         decision = refusal;
     }
-    let rule = decision.rule.map(|rule| rule.index);
-    let handling = match decision.verdict {
-        Verdict::Carry(_) => Handling::Carry,
-        Verdict::Direct => Handling::Direct,
-        Verdict::Refuse => Handling::Refuse,
+    let decided = Decided::from(&decision);
+    let is_found_out = flow.ip.get().is_some() && flow.domain.get().is_some();
+    let kept = Kept {
+        names: is_found_out.then(|| Rc::new(flow.domain)),
+        claim: flow.claim.class,
     };
-    Ruling {
-        policy: Some(policy),
-        rule,
-        handling,
-        is_counted: false,
-    }
+    Ruling::new(policy, &decided, kept)
 }

@@ -3,7 +3,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_policy::{Admission, Cap, Class, Device, LinkState, Multipath, Origin, Phase, Unusable};
+use mpbond_policy::{
+    Admission, Cap, Class, Decision, Device, DomainName, Fact, LinkState, Multipath, Origin, Phase,
+    Unusable, Verdict,
+};
 
 use crate::policy::InForce;
 
@@ -18,6 +21,26 @@ pub(super) enum Handling {
     Refuse,
 }
 
+/// Decision of a policy, of which nothing is borrowed.
+pub(super) struct Decided {
+    /// Index of the rule; `None` for the default.
+    rule: Option<usize>,
+    handling: Handling,
+}
+
+impl From<&Decision<'_>> for Decided {
+    fn from(decision: &Decision<'_>) -> Self {
+        Self {
+            rule: decision.rule.map(|rule| rule.index),
+            handling: match decision.verdict {
+                Verdict::Carry(_) => Handling::Carry,
+                Verdict::Direct => Handling::Direct,
+                Verdict::Refuse => Handling::Refuse,
+            },
+        }
+    }
+}
+
 /// Decision about a connection.
 #[derive(Clone)]
 pub(super) struct Ruling {
@@ -27,9 +50,64 @@ pub(super) struct Ruling {
     pub(super) rule: Option<usize>,
     pub(super) handling: Handling,
     pub(super) is_counted: bool,
+    /// The facts that cannot be found out again while the connection is open.
+    pub(super) kept: Kept,
+}
+
+/// Facts of a connection that are known when it is opened only.
+#[derive(Clone, Default)]
+pub(super) struct Kept {
+    /// Names of a destination that its client has named by an address.
+    pub(super) names: Option<Rc<Fact<Vec<DomainName>>>>,
+    /// Class that its program claims.
+    pub(super) claim: Option<Class>,
 }
 
 impl Ruling {
+    /// The decision of a policy.
+    pub(super) fn new(policy: Rc<InForce>, decision: &Decided, kept: Kept) -> Self {
+        Self {
+            policy: Some(policy),
+            rule: decision.rule,
+            handling: decision.handling,
+            is_counted: false,
+            kept,
+        }
+    }
+
+    /// Without a policy, a session carries all.
+    pub(super) const fn without_policy(kept: Kept) -> Self {
+        Self {
+            policy: None,
+            rule: None,
+            handling: Handling::Carry,
+            is_counted: false,
+            kept,
+        }
+    }
+
+    /// Whether another decision about the same connection is of a rule of the same name, and means
+    /// the same treatment of it while it is open, with these links.
+    pub(super) fn is_like(
+        &self,
+        other: &Self,
+        current: Option<&InForce>,
+        links: &[LinkState],
+    ) -> bool {
+        let treatment = |ruling: &Self| {
+            let claim = self.kept.claim;
+            let may_use = |link| ruling.may_use(current, link, Phase::Open);
+            (
+                ruling.handling,
+                ruling.class(claim).0,
+                ruling.multipath(claim),
+                ruling.priority(),
+                links.iter().map(may_use).collect::<Vec<_>>(),
+            )
+        };
+        self.rule_name() == other.rule_name() && treatment(self) == treatment(other)
+    }
+
     /// Name of the rule that has selected the connection, if one has.
     pub(super) fn rule_name(&self) -> Option<&str> {
         self.policy.as_ref()?.name(self.rule?)

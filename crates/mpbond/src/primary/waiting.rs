@@ -127,7 +127,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::primary::ruling::Handling;
+    use crate::primary::ruling::{Handling, Kept};
 
     #[tokio::test(start_paused = true)]
     async fn those_that_have_waited_for_the_longest_are_listed_and_all_are_counted() {
@@ -137,6 +137,7 @@ mod tests {
             rule: None,
             handling: Handling::Carry,
             is_counted: false,
+            kept: Kept::default(),
         };
         let start = Instant::now();
         let enter = |n: u16| {

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::super::claims::by_dscp;
 use super::super::flows::Flow;
+use super::super::other_rules::destination;
 use super::Resources;
 use crate::api::{Failure, json};
 use crate::config::PolicySource;
@@ -66,18 +67,6 @@ impl Outcome {
     }
 }
 
-/// A destination as it is shown.
-pub(super) fn destination(text: &str) -> Option<Destination> {
-    if let Ok(address) = text.parse() {
-        return Some(Destination::Addr(address));
-    }
-    let (host, port) = text.rsplit_once(':')?;
-    Some(Destination::Name {
-        host: host.to_owned(),
-        port: port.parse().ok()?,
-    })
-}
-
 impl Resources {
     pub(super) async fn compare_policy(&self, text: String) -> Result<Response<Answer>, Failure> {
         let new = PolicySource::of_text(Path::new("policy"), text)?;
@@ -131,19 +120,5 @@ impl Resources {
             cgroup,
             claim: owner.and_then(by_dscp),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_destination_is_read_as_it_is_shown() {
-        for text in ["192.0.2.1:80", "[2001:db8::1]:443", "a.example:25"] {
-            let to = destination(text).unwrap();
-            assert_eq!(to.to_string(), text);
-        }
-        assert_eq!(destination("a.example"), None);
     }
 }

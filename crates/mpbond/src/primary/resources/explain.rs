@@ -12,8 +12,8 @@ use mpbond_policy::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::super::other_rules::destination;
 use super::Resources;
-use super::compare::destination;
 use crate::api::{Failure, json, value_of};
 use crate::config::PolicySource;
 use crate::http::{Answer, answer};
