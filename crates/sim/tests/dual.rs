@@ -8,7 +8,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use mpbond_sim::link::{LinkConfig, Rate};
-use mpbond_sim::world::{Exchange, HelperId, Route, Scenario, Sessions, TwoWay, User, When, World};
+use mpbond_sim::world::{
+    Exchange, HelperId, Late, Rounds, Route, Scenario, Sessions, TwoWay, User, When, World,
+};
 use mpbond_units::BitRate;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -292,6 +294,97 @@ fn figures_of_lending() {
             "figure: pages of {mb} MB, own link {has_own}: independent {independent}; in the \
              ledger {ledger}"
         );
+    }
+}
+
+/// Traffic beside the small requests of a lender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Beside {
+    Nothing,
+    BorrowersDownload,
+    OwnDownload,
+    BothDownloads,
+}
+
+/// Round-trip times of small requests of the owner over the lent link, one each 250 ms for 20 s, in
+/// milliseconds, in rising order; and the rate of the borrower's download in Mbit/s.
+fn round_trips(beside: Beside, number: u64, sessions: Sessions) -> (Vec<f64>, f64) {
+    let mut users = owner_and_borrower(60.0 * MB, true, number);
+    let [owner, borrower] = &mut users[..] else {
+        panic!("two users")
+    };
+    let mut own_download = owner.scenario.exchanges.remove(0);
+    borrower.scenario.exchanges.truncate(1);
+    // Both downloads last longer than the requests.
+    own_download.down_bytes = 60 * 1_000_000;
+    own_download.start = When::AfterJoined(Duration::from_secs(7));
+    let lends = matches!(beside, Beside::BorrowersDownload | Beside::BothDownloads);
+    if !lends {
+        borrower.scenario.exchanges[0].down_bytes = 1;
+    }
+    owner.scenario.exchanges.push(Exchange {
+        rounds: Some(Rounds {
+            first: Duration::ZERO,
+            every: Duration::from_millis(250),
+            length: Duration::from_secs(20),
+            late: Late::LeftOut,
+        }),
+        by_length: true,
+        ..Exchange::download(When::AfterJoined(Duration::from_secs(10)), 300)
+    });
+    if matches!(beside, Beside::OwnDownload | Beside::BothDownloads) {
+        owner.scenario.exchanges.push(own_download);
+    }
+    let all = World::observe_together(users, sessions);
+    assert!(all[0].failure.is_none(), "{:?}", all[0].failure);
+    let rounds = &all[0].exchanges[0].as_ref().unwrap().rounds;
+    let mut took: Vec<f64> = rounds.iter().map(|r| r.took.as_secs_f64() * 1e3).collect();
+    took.sort_by(f64::total_cmp);
+    let download = all[1].exchanges[0].as_ref().unwrap();
+    let seconds = download.took.unwrap().as_secs_f64();
+    (took, download.down_bytes as f64 * 8e-6 / seconds)
+}
+
+/// The design's aim: at most 20 ms more.
+#[test]
+fn small_requests_of_a_lender_take_20_ms_more_at_most_beside_a_borrowers_download() {
+    let median = |beside| {
+        let (took, mbps) = round_trips(beside, 0, Sessions::InLedger);
+        (took[took.len() / 2], mbps)
+    };
+    let (alone, _) = median(Beside::Nothing);
+    let (lending, mbps) = median(Beside::BorrowersDownload);
+    assert!(lending < alone + 20.0, "{alone} {lending}");
+    assert!(mbps > 0.9 * (LENT_MBPS + BORROWERS_MBPS), "{mbps}");
+    let (both, _) = median(Beside::BothDownloads);
+    assert!(both < alone + 20.0, "{alone} {both}");
+}
+
+/// Figures of ADR 0078.
+#[test]
+#[ignore = "prints figures"]
+fn figures_of_round_trips() {
+    for sessions in [Sessions::Independent, Sessions::InLedger] {
+        for beside in [
+            Beside::Nothing,
+            Beside::BorrowersDownload,
+            Beside::OwnDownload,
+            Beside::BothDownloads,
+        ] {
+            let draws = (4_000..4_005).map(|number| round_trips(beside, number, sessions));
+            let draws: Vec<_> = draws.collect();
+            let mbps = draws.iter().map(|(_, mbps)| mbps).sum::<f64>() / draws.len() as f64;
+            let mut all: Vec<f64> = draws.into_iter().flat_map(|(took, _)| took).collect();
+            all.sort_by(f64::total_cmp);
+            let at = |part: usize| all[(all.len() * part).div_ceil(100) - 1];
+            println!(
+                "figure: {sessions:?}, beside {beside:?}: median {:.0} ms, 95th percentile {:.0} ms, \
+                 {} round trips; the borrower downloads at {mbps:.1} Mbit/s",
+                at(50),
+                at(95),
+                all.len()
+            );
+        }
     }
 }
 

@@ -83,6 +83,10 @@ struct Seat<U> {
     is_owner: bool,
 }
 
+/// Time for which a borrower keeps the queue of a link short after bytes of its owner: somebody who
+/// types, talks or reads goes on within it, as with short exchanges of one's own (ADR 0027).
+const SHORT_FOR: Duration = Duration::from_secs(10);
+
 /// Order of users `U` on links `L` that they share, by what each has there.
 #[derive(Debug)]
 pub struct LinkLedger<U, L> {
@@ -98,6 +102,8 @@ struct User<U, L> {
     /// Rate of the own links.
     own_rate: BitRate,
     due: Timestamp,
+    /// When bytes were demanded last.
+    demanded: Option<Timestamp>,
     links: Vec<LinkOf<L>>,
     /// Those of them on which the user has a seat.
     parts: Vec<Part<L>>,
@@ -111,6 +117,7 @@ impl<U, L> Default for User<U, L> {
             bytes: 0,
             own_rate: BitRate::ZERO,
             due: Timestamp::ZERO,
+            demanded: None,
             links: Vec::new(),
             parts: Vec::new(),
             others: Vec::new(),
@@ -267,6 +274,9 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         // Less than before, where a stream was reset.
         let more = demand.bytes.saturating_sub(known.bytes);
         known.bytes = demand.bytes;
+        if more > 0 {
+            known.demanded = Some(now);
+        }
         let is_new = std::mem::replace(&mut known.is_new, known.others.is_empty());
         // Where nobody has a link, nobody gives way.
         let takes = |bytes| match rate {
@@ -333,6 +343,10 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
                 continue;
             };
             let is_owner = !other.are_even && its.owns(link);
+            let lately = |at| now.since(at) < SHORT_FOR;
+            let is_in_use = is_owner && its.demanded.is_some_and(lately);
+            // Beside a transfer of the owner, the queue is the owner's, and borrowers give way.
+            first.is_in_use |= is_in_use && !its.waits_for(link);
             let goes_first = match own.owns(link) {
                 true if !other.are_even => false,
                 _ if is_owner => true,

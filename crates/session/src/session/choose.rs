@@ -262,6 +262,7 @@ impl Session {
                 !s.estimator.window_is_full(s.tx.octets)
             } else {
                 let is_short = match bounds.short {
+                    _ if s.giving_way.keeps_short() => true,
                     Short::None => false,
                     Short::OfHelpers => !s.is_direct(),
                     Short::All => true,

@@ -233,6 +233,7 @@ impl Session {
     pub fn handle_path(&mut self, now: Timestamp, id: SubflowId, info: PathInfo) {
         let short = self.short_exchanges.is_recent(now);
         if let Some(s) = self.subflows.by_id_mut(id) {
+            let short = short || s.giving_way.keeps_short();
             s.on_path(now, info, short);
         }
         self.subflows.share(now, self.identity.client);

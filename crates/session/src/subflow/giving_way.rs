@@ -20,6 +20,8 @@ pub struct OthersFirst {
     /// Rate at which bulk data of the session goes there all the same. Zero: a record each half
     /// second.
     pub least: BitRate,
+    /// The owner of the link has moved bytes lately: its queue is to be short.
+    pub is_in_use: bool,
 }
 
 /// A subflow's link, of which others may go first.
@@ -49,6 +51,11 @@ impl GivingWay {
         } else {
             0
         }
+    }
+
+    /// Whether the queue of the link is to be short for its owner.
+    pub(crate) const fn keeps_short(&self) -> bool {
+        self.first.is_in_use
     }
 
     /// The subflow was given this many octets of bulk data.
@@ -84,7 +91,11 @@ mod tests {
     fn behind(least: BitRate) -> GivingWay {
         let mut giving = GivingWay::new(Timestamp::ZERO);
         let octets = 1;
-        giving.set(OthersFirst { octets, least });
+        giving.set(OthersFirst {
+            octets,
+            least,
+            ..OthersFirst::default()
+        });
         giving
     }
 
@@ -140,7 +151,11 @@ mod tests {
     fn a_new_subflow_has_kept_nothing() {
         let mut giving = GivingWay::new(ms(60_000));
         let least = BitRate::from_bytes_per_sec(75e3);
-        giving.set(OthersFirst { octets: 1, least });
+        giving.set(OthersFirst {
+            octets: 1,
+            least,
+            ..OthersFirst::default()
+        });
         // One record, and 75 kB in a second.
         assert_eq!(octets(&mut giving, 60_000, 1), 5 * RECORD);
     }
@@ -152,6 +167,7 @@ mod tests {
         giving.set(OthersFirst {
             octets: 1,
             least: BitRate::from_bytes_per_sec(80e3),
+            ..OthersFirst::default()
         });
         assert_eq!(octets(&mut giving, 61_000, 10), 48 * RECORD);
     }

@@ -190,6 +190,7 @@ fn bulk_data_that_gives_way_has_its_least_rate() {
             OthersFirst {
                 octets: BUSY,
                 least,
+                ..OthersFirst::default()
             },
         );
     }
