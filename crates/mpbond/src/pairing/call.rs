@@ -16,6 +16,7 @@ use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Endpoint};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
+use tracing::error;
 
 use super::conversation::{Parties, hear, hold, part, say};
 use super::{Book, Own, PairError, Paired};
@@ -209,6 +210,7 @@ pub async fn enrol(
     ask: impl AsyncFn(&Peer) -> bool,
 ) -> Result<Paired, PairError> {
     let mut stop = Stop::listen();
+    let mut entered = None;
     let conversation = async {
         let addresses = find(&own.book, &token.address).await?;
         let addresses: Vec<PipeAddress> = addresses.into_iter().map(Into::into).collect();
@@ -224,6 +226,14 @@ pub async fn enrol(
         if !ask(&peer).await {
             part(&mut tls).await;
             return Err(PairingError::Declined.into());
+        }
+        // First, since a token that was sent is used up, also where the proxy cannot be stored.
+        match own.book.enter(&peer, &address) {
+            Ok(entry) => entered = Some(entry),
+            Err(problem) => {
+                part(&mut tls).await;
+                return Err(PairingError::NotStored(problem.to_string()).into());
+            }
         }
         // The secret is sent only to the proxy that the token names.
         let message = Message::Enrol {
@@ -241,16 +251,23 @@ pub async fn enrol(
         let answer = answer.await.unwrap_or(Err(PairingError::Late.into()));
         part(&mut tls).await;
         match answer? {
-            Message::Enrolled => {}
-            Message::Stop(reason) => return Err(PairingError::Stopped(reason).into()),
-            _ => return Err(PairingError::OutOfTurn.into()),
+            Message::Enrolled => Ok(peer),
+            Message::Stop(reason) => Err(PairingError::Stopped(reason).into()),
+            _ => Err(PairingError::OutOfTurn.into()),
         }
-        let entry = own.book.enter(&peer, &address);
-        let entry = entry.map_err(|e| PairingError::NotStored(e.to_string()))?;
-        Ok(Paired { peer, entry })
     };
-    tokio::select! {
+    let result = tokio::select! {
         result = conversation => result,
         _ = stop.wait() => Err(PairingError::GivenUp.into()),
+    };
+    match (result, entered) {
+        (Ok(peer), Some(entry)) => Ok(Paired { peer, entry }),
+        (Ok(_), None) => Err(PairingError::OutOfTurn.into()),
+        (Err(reason), entered) => {
+            if let Some(Err(problem)) = entered.map(|entry| entry.undo()) {
+                error!("{problem}");
+            }
+            Err(reason)
+        }
     }
 }

@@ -63,6 +63,31 @@ fn refused(primary: &Device, token: &str) -> String {
 }
 
 #[test]
+fn a_token_is_not_used_up_by_a_primary_that_cannot_store_the_proxy() {
+    let proxy = Proxy::start();
+    let token = proxy.token(&[]);
+    let primary = no_proxy();
+    let (_, before) = (primary.id(), primary.text());
+    // Files of no bytes alone can be written, also by root (setrlimit(2), RLIMIT_FSIZE).
+    let command = primary.command(&["pair", &token, "--yes"]);
+    let mut limited = Command::new("sh");
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+    limited
+        .args(["-c", script, "sh"])
+        .arg(command.get_program());
+    let done = limited.args(command.get_args()).output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    assert!(stderr(&done).contains("primary.toml"), "{}", stderr(&done));
+    assert_eq!(primary.text(), before);
+    assert_eq!(proxy.device.trusted(), []);
+    let other = no_proxy();
+    let done = other.run(&["pair", &token, "--yes"]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    // One whom the proxy refuses keeps nothing.
+    assert!(refused(&primary, &token).contains("this token has been used"));
+}
+
+#[test]
 fn a_token_lets_one_primary_in() {
     let proxy = Proxy::start();
     let primary = no_proxy();
