@@ -384,7 +384,7 @@ fn address_of(e: &Experiment, role: Role) -> Result<Ipv4Addr> {
 /// The device id of `host`; its identity is created when missing.
 fn identity(setup: &Setup, host: &str) -> Result<String> {
     let output = command(setup.binary)
-        .args(["id", "--identity"])
+        .args(["id", "--create", "--identity"])
         .arg(identity_file(setup, host))
         .output()
         .doing(format_args!("cannot run {}", setup.binary.display()))?;

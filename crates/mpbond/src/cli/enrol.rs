@@ -41,7 +41,7 @@ pub(super) struct EnrolArgs {
     /// Name under which the device is trusted. Otherwise its own.
     #[arg(long = "for", value_name = "NAME", value_parser = one_line)]
     name: Option<String>,
-    /// Validity of the token: a number with s, min or h.
+    /// Validity of the token: a number with s, min, h or d.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = valid)]
     valid: Duration,
     /// Number of devices that may use it.
@@ -61,9 +61,14 @@ pub(super) struct EnrolArgs {
 }
 
 fn valid(text: &str) -> Result<Duration, String> {
-    let valid = duration_text::parse(text).map_err(|e| e.to_string())?;
+    let days = text.trim().strip_suffix('d');
+    let days = days.and_then(|days| days.trim_end().parse::<u16>().ok());
+    let valid = match days {
+        Some(days) => Duration::from_secs(u64::from(days) * 24 * 3600),
+        None => duration_text::parse(text).map_err(|e| e.to_string())?,
+    };
     if !VALID_S.contains(&valid.as_secs()) {
-        return Err("from 1s to 8760h, which is a year".to_owned());
+        return Err("from 1s to 365d, which is a year".to_owned());
     }
     Ok(valid)
 }
@@ -193,5 +198,23 @@ impl EnrolArgs {
         );
         // The token alone, so that it can be piped.
         print(&format!("{text}\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_validity_is_read_as_it_is_printed() {
+        for (text, hours) in [("1 d", 24), ("1d", 24), ("365d", 8760), ("2 h", 2)] {
+            let valid = valid(text).unwrap();
+            assert_eq!(valid, Duration::from_secs(hours * 3600), "{text}");
+            let printed = span(valid.as_secs_f64());
+            assert!(super::valid(&printed).is_ok(), "{printed}");
+        }
+        for wrong in ["366d", "0d", "-1d", "1.5d", "d", "1 day"] {
+            assert!(valid(wrong).is_err(), "{wrong}");
+        }
     }
 }

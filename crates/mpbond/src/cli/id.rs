@@ -14,7 +14,8 @@ use super::hints::{sudo_for, word};
 ///
 /// The id is the fingerprint of the device's key. It is not a secret: write it into the
 /// configuration of devices that call this one, and `mpbond trust` it on devices that this one
-/// calls. The key is made when there is none yet.
+/// calls. The key is made when there is none yet; in a file that `--identity` names only with
+/// `--create`, since the path may be mistyped.
 ///
 /// With `--rotate` the device gets a new key, and with it a new id: for a key that others may have
 /// seen. To all other devices it is then an unknown device. Trust is not transferred from the old
@@ -29,6 +30,9 @@ pub(super) struct IdArgs {
     /// Make a new key; the old one is destroyed.
     #[arg(long)]
     rotate: bool,
+    /// Make the key in the file of `--identity` if there is none yet.
+    #[arg(long, requires = "identity")]
+    create: bool,
     #[command(flatten)]
     device: Device,
 }
@@ -74,6 +78,12 @@ impl Device {
 impl IdArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let (file, _) = self.device.resolve()?;
+        if self.device.identity.is_some() && !self.create && !file.exists() {
+            return Err(Failure::input(format_args!(
+                "there is no key in {}: with `--create` one is made there",
+                file.display()
+            )));
+        }
         if self.rotate {
             let (old, new) = Identity::rotate(&file).map_err(Failure::run)?;
             if let Some(old) = old {

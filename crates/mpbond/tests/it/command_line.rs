@@ -201,7 +201,13 @@ fn ids_and_trust() {
     let folder = tempfile::tempdir().unwrap();
     let identity = folder.path().join("identity.pem");
     let at = ["--identity", text(&identity)];
-    let id = ok(&["id", at[0], at[1]]);
+    let missing = fails(&["id", at[0], at[1]], 2);
+    assert!(
+        missing.contains("with `--create` one is made there"),
+        "{missing}"
+    );
+    assert!(!identity.exists());
+    let id = ok(&["id", "--create", at[0], at[1]]);
     assert_eq!(ok(&["id", at[0], at[1]]), id, "made once");
     let own: DeviceId = id.trim().parse().unwrap();
     assert_eq!(own, Identity::load(&identity).unwrap().id());

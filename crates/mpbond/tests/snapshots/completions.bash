@@ -999,7 +999,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__id)
-            opts="-c -h -V --rotate --identity --config --log --log-json --help --version"
+            opts="-c -h -V --rotate --create --identity --config --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
