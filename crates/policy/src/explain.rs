@@ -339,9 +339,13 @@ impl fmt::Display for Explanation<'_> {
             match (link.use_, link.rank, link.unusable) {
                 (Some(used), Some(rank), _) => {
                     let LinkUse { cost, .. } = used;
-                    let Rank { tier, turn } = rank;
                     let name = &link.name;
-                    write!(f, "  link {name}: cost {cost}, tier {tier}, turn {turn}")?;
+                    let used_when = match rank {
+                        Rank { tier: 0, turn: 0 } => "used first",
+                        Rank { tier: 0, .. } => "used for what cheaper links have no room for",
+                        Rank { .. } => "used while no link before it works",
+                    };
+                    write!(f, "  link {name}: cost {cost}, {used_when}")?;
                     if used.standby {
                         f.write_str(", standby: its cap is used up")?;
                     }

@@ -52,7 +52,7 @@ rule \"calls\" in line 11: carried by a session (a fact of the rule is guessed)
   time: Mon 2026-11-02 11:00 +00:00 (the clock)
   not rule \"ssh\" in line 3: port does not hold
   not rule \"backups\" in line 7: app is unknown
-  link wifi: cost 0, tier 0, turn 0
+  link wifi: cost 0, used first
   link modem: is metered
   link eth: does not work
 ";
@@ -113,7 +113,7 @@ fn an_explanation_as_json() {
     let json = serde_json::to_value(&explanation).unwrap();
     let is_weak = [0, 1].map(|n| json["links"][n]["use"]["weak"].as_bool());
     assert_eq!(is_weak, [Some(true), Some(false)]);
-    let line = "link wifi: cost 0, tier 0, turn 0, its signal is weak\n";
+    let line = "link wifi: cost 0, used first, its signal is weak\n";
     assert!(explanation.to_string().contains(line), "{explanation}");
 }
 
