@@ -58,10 +58,11 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     let fewer = (ran < planned as usize).then(|| format!("{ran} of {planned} repetitions"));
     let reduced: Vec<String> = fewer.into_iter().chain(reduced).collect();
     report.reduced = (!reduced.is_empty()).then(|| reduced.join("; "));
-    hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
+    // First, so that it is not lost where a file cannot be written.
     if !options.quiet {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));
     }
+    hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
     Ok(report)
 }
 

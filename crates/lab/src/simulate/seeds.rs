@@ -66,10 +66,11 @@ pub fn simulate(path: &Path, options: &SimulateOptions) -> Result<RunReport> {
         reduced,
         transfers,
     };
-    hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
+    // First, so that it is not lost where a file cannot be written.
     if !options.quiet {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));
     }
+    hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
     Ok(report)
 }
 
