@@ -8,6 +8,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{ACCEPT, HeaderMap};
 use mpbond_toml_text::Place;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 
 use super::Failure;
 
@@ -44,8 +45,42 @@ pub(crate) fn value_of<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
             line: e.line(),
             column: e.column(),
         };
-        Failure::at(Some(place), e.to_string())
+        Failure::at(Some(place), in_words(&e))
     })
+}
+
+/// What is wrong with a body, for people, without its place. The parser names keys and values, but
+/// types as the language Rust does.
+fn in_words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&place).unwrap_or(&text);
+    match error.classify() {
+        Category::Eof => return "the body is no JSON: it ends early".to_owned(),
+        Category::Syntax | Category::Io => return format!("the body is no JSON: {text}"),
+        Category::Data => {}
+    }
+    if let Some(key) = text.strip_prefix("missing field ") {
+        return format!("the key {key} is missing");
+    }
+    let (found, expected) = text.rsplit_once(", expected ").unwrap_or((text, ""));
+    let found = match found.split_once(": ") {
+        Some(("invalid type" | "invalid value", value)) => format!("{value} is wrong here"),
+        _ => found
+            .replace("unknown field ", "unknown key ")
+            .replace("unknown variant ", "unknown value "),
+    };
+    match expected {
+        "" => found,
+        "u8" | "u16" | "u32" | "u64" | "i8" | "i16" | "i32" | "i64" => {
+            format!("{found}: write a whole number that is allowed")
+        }
+        "f32" | "f64" => format!("{found}: write a number"),
+        "a boolean" => format!("{found}: write true or false"),
+        "a string" => format!("{found}: write text in quotes"),
+        _ if expected.starts_with("struct ") => format!("{found}: write an object"),
+        _ => format!("{found}: write {expected}"),
+    }
 }
 
 /// The part of an address behind the question mark: keys with values.
@@ -179,6 +214,47 @@ mod tests {
             "since=1",
         ] {
             assert_eq!(read(Some(wrong)), None, "{wrong}");
+        }
+    }
+
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)] // of which only errors are read
+    struct Body {
+        port: u16,
+        is_on: Option<bool>,
+        name: Option<String>,
+    }
+
+    #[test]
+    fn errors_in_a_body_have_no_words_of_the_language_rust() {
+        for (text, error) in [
+            ("{", "the body is no JSON: it ends early"),
+            ("{\"port\": 1,}", "the body is no JSON: trailing comma"),
+            ("{}", "the key `port` is missing"),
+            (
+                "{\"port\": 1, \"x\": 2}",
+                "unknown key `x`: write one of `port`, `is_on`, `name`",
+            ),
+            (
+                "{\"port\": 70000}",
+                "integer `70000` is wrong here: write a whole number that is allowed",
+            ),
+            (
+                "{\"port\": \"a: b, expected c\"}",
+                "string \"a: b, expected c\" is wrong here: write a whole number that is allowed",
+            ),
+            (
+                "{\"port\": 1, \"is_on\": 1}",
+                "integer `1` is wrong here: write true or false",
+            ),
+            (
+                "{\"port\": 1, \"name\": {}}",
+                "map is wrong here: write text in quotes",
+            ),
+        ] {
+            let found = serde_json::from_str::<Body>(text).err().unwrap();
+            assert_eq!(in_words(&found), error, "{text}");
         }
     }
 

@@ -54,7 +54,7 @@ fn wrong_requests_have_one_error_and_change_nothing() {
         ("GET /v1/streams/1", "", 404, "no open connection"),
         ("GET /v1/streams/127.0.0.1:1", "", 404, "no open connection"),
         ("PATCH /v1/streams/x", "{}", 404, "no open connection"),
-        ("PATCH /v1/links/own", "{", 422, "EOF"),
+        ("PATCH /v1/links/own", "{", 422, "it ends early"),
         ("PATCH /v1/links/own", "{}", 422, "no change: mode, metered"),
         (
             "PATCH /v1/links/own",
@@ -66,19 +66,19 @@ fn wrong_requests_have_one_error_and_change_nothing() {
             "PATCH /v1/links/own",
             "{\"metered\": 1}",
             422,
-            "invalid type",
+            "integer `1` is wrong here: write true or false",
         ),
         (
             "PATCH /v1/links/own",
             "{\"mode\": \"on\"}",
             422,
-            "unknown variant",
+            "unknown value `on`: write one of `bonded`",
         ),
         (
             "PATCH /v1/links/own",
             "{\"mode\": \"off\", \"x\": 1}",
             422,
-            "unknown field `x`",
+            "unknown key `x`: write ",
         ),
         (
             "PATCH /v1/links/own",
@@ -109,7 +109,7 @@ fn wrong_requests_have_one_error_and_change_nothing() {
             "POST /v1/explain",
             "{\"port\": 70000}",
             422,
-            "invalid value",
+            "integer `70000` is wrong here: write a whole number",
         ),
         ("POST /v1/explain", "{\"port\": 0}", 422, "port: 1 to 65535"),
         (
