@@ -163,6 +163,29 @@ fn a_path_that_falls_silent_is_hardly_felt() {
     }
 }
 
+/// Before a count has shown at which intervals it advances, the round trip of TCP tells how long
+/// to wait (ADR 0079). Without that it took 0.8 s.
+#[test]
+fn a_path_that_falls_silent_in_its_first_round_trips_is_hardly_felt() {
+    let delay = Duration::from_millis(40);
+    let two = Scenario::multihomed(&[(46.0, delay), (30.0, delay)]);
+    let two = two.measuring(Before::Joined, Direction::Down, 4 * MIB);
+    let first = two.links[0].name.clone();
+    for after in [100, 200, 300].map(Duration::from_millis) {
+        let silent = two.clone().silencing(&first, after);
+        let mut stalls: Vec<Duration> = (0..9)
+            .map(|variant| {
+                let world = World::new(silent.clone().varied(variant));
+                let x = world.run().unwrap().exchanges.pop().unwrap();
+                assert!(x.redundant_share() < 0.01, "{x:?}");
+                x.longest_stall
+            })
+            .collect();
+        stalls.sort();
+        assert!(stalls[4] < Duration::from_millis(300), "{stalls:?}");
+    }
+}
+
 /// A faultless transfer is as it would be without expresses, though one is opened.
 #[test]
 fn an_express_costs_nothing_where_nothing_fails() {

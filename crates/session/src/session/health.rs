@@ -159,8 +159,9 @@ impl Watch<'_> {
         }
     }
 
-    /// When a subflow whose acknowledgements came evenly is to be probed, because the application
-    /// should not wait for it any longer: well before it can count as failed.
+    /// When a subflow whose acknowledgements came evenly, or that has just begun to carry bytes, is
+    /// to be probed, because the application should not wait for it any longer: well before it can
+    /// count as failed.
     fn probe_at(&self, s: &Subflow) -> Option<Timestamp> {
         let health = &s.health;
         if !self.config.reinjection.probes
@@ -176,9 +177,18 @@ impl Watch<'_> {
         if !self.last_ack.is_some_and(heard_since) {
             return None;
         }
-        let patience = (health.longest_interval()? * 5 / 4).max(LEAST_PROBE);
+        let (since, usual) = match health.longest_interval() {
+            Some(interval) => (health.progress_at, interval),
+            // Too few advances show no interval. Until then the host's TCP tells a silent path from
+            // a late acknowledgement of its process; through a helper, nothing does (ADR 0079).
+            None if s.is_direct() && !health.delivered => {
+                (health.silent_since(s.sent.oldest()?), s.estimator.rtt())
+            }
+            None => return None,
+        };
+        let patience = (usual * 5 / 4).max(LEAST_PROBE);
         let next = (patience / 2).max(LEAST_PROBE);
-        Some(health.progress_at + patience + next * health.probes)
+        Some(since + patience + next * health.probes)
     }
 }
 
@@ -340,6 +350,36 @@ mod tests {
         let watch = watch(&config, &subflows);
         assert!(watch.to_probe(ms(1_049)).is_empty());
         assert_eq!(watch.to_probe(ms(1_050)), [SubflowId(1)]);
+    }
+
+    #[test]
+    fn before_eight_advances_a_direct_subflow_is_probed_after_five_quarters_of_a_round_trip() {
+        let config = SessionConfig::default();
+        let young = |helper| {
+            let mut s = Subflow::for_test(1, helper, Role::Regular);
+            s.give(ms(600), 0, 0..1_000);
+            for _ in 0..7 {
+                s.health.advanced(ms(1_000));
+            }
+            s
+        };
+        let due = |s: &Subflow| watch(&config, std::slice::from_ref(s)).probe_at(s);
+        let mut s = young(None);
+        let round_trip = Duration::from_millis(50);
+        assert_eq!(due(&s), Some(ms(1_000) + round_trip * 5 / 4));
+        s.health.probes = 2;
+        assert_eq!(due(&s), Some(ms(1_100) + round_trip * 5 / 4));
+        s.health.probes = 0;
+        // TCP goes on, or the other end's host has all: the acknowledgement is late.
+        s.health.on_tcp(ms(1_030), 500, false);
+        assert_eq!(due(&s), Some(ms(1_030) + round_trip * 5 / 4));
+        s.health.on_tcp(ms(1_040), 1_000, true);
+        assert_eq!(due(&s), None);
+        // The host is the helper's.
+        assert_eq!(due(&young(Some(0))), None);
+        // An eighth advance shows the interval, here none.
+        s.health.advanced(ms(1_000));
+        assert_eq!(due(&s), Some(ms(1_000) + LEAST_PROBE));
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub(super) fn hop(mbps: f64, delay_ms: u64) -> HopModel {
     }
 }
 
+/// Octets that TCP acknowledges at once on the near hop.
+const SEGMENT: u64 = 1_448;
+
 /// One direction of a subflow: near hop, optional far hop, records in flight on each.
 struct Channel {
     hops: Vec<HopModel>,
@@ -37,6 +40,9 @@ struct Channel {
     /// Near hop's acknowledgements: (when known, octets).
     acks: VecDeque<(Timestamp, u64)>,
     acked: u64,
+    /// TCP's cumulative acknowledgements there, segment by segment; none comes from a black hole.
+    segments: VecDeque<(Timestamp, u64)>,
+    tcp_acked: u64,
     sent: u64,
 }
 
@@ -48,6 +54,8 @@ impl Channel {
             in_flight: VecDeque::new(),
             acks: VecDeque::new(),
             acked: 0,
+            segments: VecDeque::new(),
+            tcp_acked: 0,
             sent: 0,
         }
     }
@@ -61,6 +69,13 @@ impl Channel {
             at = done + h.delay;
             if i == 0 {
                 self.acks.push_back((at + h.delay, octets_end));
+                let of_segment = |octets: u64| {
+                    let after = BitRate::from_mbps(h.mbps).time_for(octets - self.sent);
+                    (start + after + h.delay * 2, octets)
+                };
+                let ends = (self.sent + SEGMENT..octets_end).step_by(SEGMENT as usize);
+                self.segments
+                    .extend(ends.chain([octets_end]).map(of_segment));
             }
         }
         self.sent = octets_end;
@@ -84,7 +99,10 @@ impl Channel {
         BitRate::from_mbps(h.mbps).bytes_in(h.delay * 2 + Duration::from_millis(30)) + 16_384
     }
 
-    fn info(&mut self, now: Timestamp) -> PathInfo {
+    fn info(&mut self, now: Timestamp, blackhole: bool) -> PathInfo {
+        while !blackhole && self.segments.front().is_some_and(|(t, _)| *t <= now) {
+            self.tcp_acked = self.segments.pop_front().map_or(self.tcp_acked, |(_, o)| o);
+        }
         while self.acks.front().is_some_and(|(t, _)| *t <= now) {
             self.acked = self.acks.pop_front().map_or(self.acked, |(_, o)| o);
         }
@@ -97,8 +115,8 @@ impl Channel {
             delivery_rate: BitRate::from_mbps(h.mbps),
             app_limited: false,
             slow_start: false,
-            bytes_acked: 0,
-            all_acked: false,
+            bytes_acked: self.tcp_acked,
+            all_acked: self.tcp_acked == self.sent,
         }
     }
 }
@@ -412,7 +430,7 @@ impl Pair {
             };
             for l in self.links.iter_mut().filter(|l| l.alive) {
                 let c = if client { &mut l.up } else { &mut l.down };
-                let info = c.info(self.now);
+                let info = c.info(self.now, l.blackhole);
                 let room = (c.window() + c.acked).saturating_sub(c.sent);
                 session.handle_path(self.now, l.id, info);
                 session.handle_room(l.id, room);
