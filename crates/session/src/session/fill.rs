@@ -30,8 +30,11 @@ const SHORT_RECORD_TIME: Duration = Duration::from_millis(5);
 /// Least record while queues are short: two full packets of IPv6, with the overhead of the record.
 const LEAST_SHORT_RECORD: u64 = 2_820;
 
-/// Most streams of each rank that are searched for urgent bytes, and most ends of a record.
+/// Most streams of each rank that are searched for urgent bytes.
 const MAX_SEARCHED: usize = 64;
+
+/// Most ends of streams in a record without bytes: so many fit into the least record.
+const MAX_ENDS_OF_RECORD: usize = 64;
 
 /// Most streams that are looked at to find out whether only their ends wait. An end that travels
 /// with data is no loss.
@@ -74,7 +77,7 @@ impl Target<'_> {
 impl Session {
     /// Whether FINs without bytes are all that waits to be sent.
     pub(super) fn only_ends_wait(&self) -> bool {
-        let is_end = |id| self.streams.get(id).is_none_or(is_end);
+        let is_end = |id| self.streams.get(id).is_none_or(|s| s.send.is_end());
         self.streams.unscheduled() == 0
             && !self.scheduler.duplicates()
             && self.streams.ready_ids().take(MAX_ENDS).all(is_end)
@@ -88,14 +91,8 @@ impl Session {
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) -> Option<usize> {
-        let is_end = |id: &StreamId| self.streams.get(*id).is_some_and(is_end);
-        let ends: Vec<_> = (0..RANKS)
-            .flat_map(|rank| {
-                let groups = self.streams.ready.open();
-                let ids = groups.flat_map(move |group| group.ids_in(rank));
-                ids.filter(is_end).take(MAX_SEARCHED)
-            })
-            .collect();
+        let ends = self.streams.ready.open().flat_map(|group| &group.ends);
+        let ends: Vec<_> = ends.take(MAX_ENDS_OF_RECORD).copied().collect();
         let streams = ends.iter().filter_map(|id| self.streams.get(*id));
         let paths = streams.map(|s| s.treatment.paths).reduce(PathSet::union)?;
         let i = self.choose_for_ends(now, paths)?;
@@ -183,7 +180,8 @@ impl Session {
         for rank in ranks.filter(|rank| scope.takes(*rank) && !is_left(*rank)) {
             let mut pass = self.streams.ready.pass(paths, rank);
             loop {
-                if target.is_full() {
+                // Else thousands of streams would be looked at that the peer's window stops.
+                if target.is_full() || !self.streams.may_send(paths, self.flow.credit()) {
                     return;
                 }
                 let Some(id) = self.streams.ready.pop(&mut pass) else {
@@ -441,11 +439,6 @@ impl Session {
         }
         self.put_chunks(id, out, frames);
     }
-}
-
-/// Whether all that a stream waits to send is a FIN without bytes.
-fn is_end(s: &Stream) -> bool {
-    s.send.fin_ready() && s.send.buffer.retransmit_bytes() == 0
 }
 
 /// OPEN of a stream of ours.

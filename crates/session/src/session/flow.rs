@@ -154,9 +154,7 @@ impl Flow {
 
     /// Memory for arriving bytes that no stream has been granted.
     fn ungranted(&self, streams: &Streams) -> u64 {
-        let windows = streams.values().map(|s| &s.recv);
-        let granted: u64 = windows.map(|r| r.granted - r.buffer.read_offset()).sum();
-        self.memory().saturating_sub(granted)
+        self.memory().saturating_sub(streams.granted_bytes())
     }
 
     fn memory(&self) -> u64 {
@@ -178,6 +176,7 @@ impl Flow {
 
     /// Raises windows after bytes of a stream were consumed, a quarter of a window at a time.
     pub(super) fn grant(&mut self, id: StreamId, streams: &mut Streams, control: &mut Control) {
+        streams.update_receiving(id);
         self.grant_session(streams, control);
         let cap = self.window;
         let half_used = streams.get(id).is_some_and(|s| {
@@ -203,6 +202,7 @@ impl Flow {
         if !over && grant >= recv.granted + recv.window / 4 {
             recv.granted = grant;
             recv.grant_wanted = true;
+            streams.update_receiving(id);
             streams.signal(id);
         }
     }
@@ -321,6 +321,7 @@ impl Flow {
         if std::mem::take(&mut s.recv.stalled) {
             self.unstalled();
         }
+        streams.update_receiving(id);
     }
 
     /// A stream has stalled no longer.
@@ -337,8 +338,8 @@ impl Flow {
         control: &mut Control,
     ) -> Option<Timestamp> {
         let mut next: Option<Timestamp> = None;
-        let mut found = false;
-        for s in streams.values_mut() {
+        let mut found = Vec::new();
+        for (id, s) in streams.iter_mut() {
             let recv = &mut s.recv;
             if recv.stalled || !recv.buffer.readable() {
                 continue;
@@ -347,12 +348,15 @@ impl Flow {
             if at <= now {
                 recv.stalled = true;
                 self.stalled_streams += 1;
-                found = true;
+                found.push(id);
             } else {
                 next = Some(next.map_or(at, |n| n.min(at)));
             }
         }
-        if found {
+        if !found.is_empty() {
+            found
+                .into_iter()
+                .for_each(|id| streams.update_receiving(id));
             self.grant_session(streams, control);
         }
         next

@@ -357,6 +357,11 @@ impl Session {
         self.flow.pieces()
     }
 
+    /// Server: streams of which frames have arrived, and OPEN has not: nobody else knows them.
+    pub fn unopened_streams(&self) -> usize {
+        self.streams.unopened()
+    }
+
     /// Whether stream bytes are on their way on some subflow, or wait to be; the end of a stream
     /// counts, though it has no bytes. Streams of which no path has a subflow do not count.
     pub fn is_sending(&self) -> bool {

@@ -364,10 +364,10 @@ impl Session {
         if s.treatment_change.number == 0 {
             self.take_treatment(id, treatment)?;
         }
+        self.streams.announce(id);
         let Some(s) = self.streams.get_mut(id) else {
             return Ok(());
         };
-        s.opening.announced = true;
         s.opening.unconfirmed = confirm;
         s.destination = Some(destination.clone());
         let (class, readable) = (s.treatment.class, s.recv.is_readable());
@@ -480,6 +480,7 @@ impl Session {
             self.streams.update(id);
         }
         if stalled {
+            self.streams.update_receiving(id);
             // These are not read, so that nothing else would make up for the window they use.
             self.flow.grant_session(&self.streams, &mut self.control);
         }
@@ -529,6 +530,7 @@ impl Session {
         self.flow.received(raised);
         self.flow.abandoned(unread, pieces);
         self.streams.update(id);
+        self.streams.update_receiving(id);
         self.flow.grant_session(&self.streams, &mut self.control);
         if ended {
             self.close_if_done(now, id);

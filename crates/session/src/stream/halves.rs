@@ -58,6 +58,11 @@ impl SendHalf {
         self.fin_wanted && self.buffer.next() == self.buffer.end()
     }
 
+    /// All that waits to be sent is a FIN without bytes.
+    pub(crate) fn is_end(&self) -> bool {
+        self.reset.is_none() && self.fin_ready() && self.buffer.retransmit_bytes() == 0
+    }
+
     /// Something could be sent on some subflow.
     pub(crate) fn is_sendable(&self) -> bool {
         self.reset.is_none()

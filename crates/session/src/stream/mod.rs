@@ -87,6 +87,14 @@ pub(crate) struct Listed {
     pub(crate) declared: u64,
     /// Counts among the streams that await an answer.
     pub(crate) awaits: bool,
+    /// Stands among those of which only the end waits to be sent.
+    pub(crate) is_end: bool,
+    /// Its application waits until it may write.
+    pub(crate) blocked: bool,
+    /// Bytes that the peer was granted and the application has not read.
+    pub(crate) granted: u64,
+    /// Bytes that have arrived, while the stream is stalled.
+    pub(crate) stalled: u64,
 }
 
 /// Counters of a stream.

@@ -1,6 +1,6 @@
 //! Streams with the same set of paths: those with something to send, by rank, and their sums.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::rank::RANKS;
@@ -106,8 +106,10 @@ pub(in crate::session) struct Group {
     /// Streams with OPEN, CONNECTED, CLASS, RESET, STOP, MAX_STREAM_DATA or CHUNK to
     /// write.
     pub(in crate::session) signalling: VecDeque<StreamId>,
-    /// Streams whose application waits to write.
-    pub(in crate::session) blocked: Vec<StreamId>,
+    /// Streams of which only the end, a FIN without bytes, waits to be sent.
+    pub(in crate::session) ends: BTreeSet<StreamId>,
+    /// Streams whose application waits for memory to write.
+    pub(in crate::session) blocked: BTreeSet<StreamId>,
     /// Unscheduled bytes: the meta buffer (MPBond section 4.3.3).
     pub(in crate::session) unscheduled: u64,
     /// Bytes to be sent again, among those.
@@ -134,7 +136,8 @@ impl Group {
             last_behind: 0,
             ahead_in_rank: Default::default(),
             signalling: VecDeque::new(),
-            blocked: Vec::new(),
+            ends: BTreeSet::new(),
+            blocked: BTreeSet::new(),
             unscheduled: 0,
             retransmit: 0,
             outstanding: 0,

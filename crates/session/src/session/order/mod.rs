@@ -152,10 +152,6 @@ impl Order {
         self.groups.len()
     }
 
-    pub(super) fn nth(&self, n: usize) -> Option<&Group> {
-        self.groups.get(n)
-    }
-
     pub(super) fn nth_mut(&mut self, n: usize) -> Option<&mut Group> {
         self.groups.get_mut(n)
     }

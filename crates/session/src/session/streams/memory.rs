@@ -1,20 +1,34 @@
 //! Memory for bytes to send: how many a stream takes now, and streams that wait to be written to.
 
-use super::{Group, Streams};
+use super::Streams;
 use crate::StreamId;
 
 /// Bytes that a stream may keep to send, however much others keep: a few records.
 const LEAST_SEND_BUFFER: u64 = 64 << 10;
 
 /// Bytes that all streams may keep to send by that rule: beyond a thousand streams, each may keep
-/// less.
+/// less. As much again, while some are parked.
 const LEAST_OF_ALL: u64 = 64 << 20;
+
+/// Bytes that a stream may keep even so, where others have been there before and keep it all: it
+/// goes on. All streams that a peer may open keep as much again by this.
+const LEAST_OF_LATE: u64 = 4 << 10;
 
 /// What is left of the memory for all streams.
 struct Left {
     free: u64,
+    /// The same of the bytes that each may keep, however much others keep: of streams that are
+    /// open, and of those that are parked.
+    least: [u64; 2],
     /// Number of streams among which it is shared.
     sharers: usize,
+}
+
+impl Left {
+    /// The part of one stream in what is free.
+    fn share(&self) -> u64 {
+        self.free / self.sharers.max(1) as u64
+    }
 }
 
 impl Streams {
@@ -25,11 +39,16 @@ impl Streams {
 
     fn left(&self, memory: u64) -> Left {
         // Parked streams keep what they have: all of them as much again, at most.
-        let unparked = memory.saturating_sub(self.held_open());
-        let free = unparked.min(memory.saturating_mul(2).saturating_sub(self.held));
+        let in_all = |memory: u64| memory.saturating_mul(2).saturating_sub(self.held);
+        let held_open = self.held_open();
+        let unparked = |memory: u64| memory.saturating_sub(held_open).min(in_all(memory));
         let blocked = self.ready.open().map(|group| group.blocked.len());
         let sharers = self.ready.len() + blocked.sum::<usize>();
-        Left { free, sharers }
+        Left {
+            free: unparked(memory),
+            least: [unparked(LEAST_OF_ALL), in_all(LEAST_OF_ALL)],
+            sharers,
+        }
     }
 
     fn budget_of(&self, id: StreamId, left: &Left) -> u64 {
@@ -40,69 +59,242 @@ impl Streams {
         // A stream whose peer does not read gets no more of our memory than one frame or so.
         let ahead = s.send.max_offset.max(buffer.next()) + LEAST_SEND_BUFFER;
         let window = ahead.saturating_sub(buffer.end());
+        let is_open = self.ready.is_open(s.treatment.paths);
+        let own = |least: u64| least.saturating_sub(buffer.held_bytes());
         let least = LEAST_SEND_BUFFER.min(LEAST_OF_ALL / self.table.len().max(1) as u64);
-        let least = least.saturating_sub(buffer.held_bytes());
-        if !self.ready.is_open(s.treatment.paths) {
+        let of_all = left.least[usize::from(!is_open)].max(own(LEAST_OF_LATE));
+        let least = own(least).min(of_all);
+        if !is_open {
             return window.min(least);
         }
         // No stream takes all that is free while others wait for their part.
-        let fair = left.free / left.sharers.max(1) as u64;
-        window.min(fair.max(least))
+        window.min(left.share().max(least))
     }
 
     /// The stream's application waits until it may write.
     pub(in crate::session) fn block(&mut self, id: StreamId) {
-        if let Some(s) = self.table.get(&id)
+        if let Some(s) = self.table.get_mut(&id)
             && let Some(group) = self.ready.group(s.treatment.paths)
-            && !group.blocked.contains(&id)
         {
-            group.blocked.push(id);
+            s.listed.blocked = true;
+            group.blocked.insert(id);
         }
     }
 
-    /// Calls `each` for every stream whose application may write again.
+    /// Calls `each` for every stream whose application may write again: of those that have been
+    /// updated, since their own bytes or windows let them, and of all others, where each has a part
+    /// in what is free.
     pub(in crate::session) fn unblock(&mut self, memory: u64, mut each: impl FnMut(StreamId)) {
-        if self.ready.all().all(|group| group.blocked.is_empty()) {
+        let touched = std::mem::take(&mut self.touched);
+        if touched.is_empty() && self.ready.all().all(|group| group.blocked.is_empty()) {
             return;
         }
         // The sums are over all groups: they are not taken again for each stream.
         let mut left = self.left(memory);
+        for id in touched {
+            if !self.get(id).is_some_and(|s| s.listed.blocked) {
+                continue;
+            }
+            match self.budget_of(id, &left) > 0 {
+                true => self.wake(id, &mut left, &mut each),
+                // It may wait for its part now, and no longer for its window.
+                false => self.block(id),
+            }
+        }
+        let mut left = self.left(memory);
         for n in 0..self.ready.groups() {
-            let is_open = self.ready.nth(n).is_some_and(Group::is_open);
-            let mut i = 0;
-            while let Some(id) = self
-                .ready
-                .nth(n)
-                .and_then(|group| group.blocked.get(i).copied())
+            while left.share() > 0
+                && let Some(group) = self.ready.nth_mut(n).filter(|group| group.is_open())
+                && let Some(id) = group.blocked.pop_first()
             {
+                left.sharers -= 1;
+                // Without a part it waits for its own window, of which an update tells.
                 if self.budget_of(id, &left) > 0 {
-                    self.ready
-                        .nth_mut(n)
-                        .map(|group| group.blocked.swap_remove(i));
-                    left.sharers -= usize::from(is_open);
-                    each(id);
-                } else {
-                    i += 1;
+                    self.wake(id, &mut left, &mut each);
                 }
             }
         }
+    }
+
+    fn wake(&mut self, id: StreamId, left: &mut Left, each: &mut impl FnMut(StreamId)) {
+        if let Some(s) = self.table.get_mut(&id) {
+            s.listed.blocked = false;
+            if let Some(group) = self.ready.group(s.treatment.paths) {
+                left.sharers -= usize::from(group.blocked.remove(&id) && group.is_open());
+            }
+        }
+        each(id);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use mpbond_units::Timestamp;
 
-    use super::super::tests::{streams, take};
+    use proptest::prelude::*;
+
+    use super::super::tests::{streams, take as take_bytes};
     use super::*;
+    use crate::signal::SignalState;
+    use crate::stream::Stream;
+    use crate::treatment::Treatment;
+    use crate::{PathNumber, PathSet, ResetCode, StreamClass};
+
+    /// A stream whose window is no bound.
+    fn writable() -> Stream {
+        let mut s = Stream::new(StreamClass::Bulk, None, Timestamp::ZERO, 1_000);
+        s.send.max_offset = 1 << 40;
+        s
+    }
+
+    /// Gives a subflow all that a stream has.
+    fn take(streams: &mut Streams, id: StreamId) {
+        let s = streams.get_mut(id).unwrap();
+        s.send.buffer.take_new(u64::MAX, u64::MAX);
+        streams.update(id);
+    }
 
     #[test]
     fn beyond_a_thousand_streams_each_may_keep_less() {
         // Nothing is left of the memory for all.
-        for (count, each) in [(1, 65_536), (1_024, 65_536), (4_096, 16_384)] {
+        for (count, each) in [
+            (1, 65_536),
+            (1_024, 65_536),
+            (4_096, 16_384),
+            (16_384, 4_096),
+        ] {
             let all = streams(count);
             assert_eq!(all.budget(StreamId(0), 0), each, "{count}");
         }
+    }
+
+    /// Streams come one after the other, each of which takes all that it may.
+    #[test]
+    fn streams_that_came_before_leave_four_kib_to_each_that_comes() {
+        let mut all = streams(0);
+        let bytes = Bytes::from(vec![0; 64 << 10]);
+        for n in 0..16_384 {
+            let id = all.open(writable());
+            let budget = all.budget(id, 0);
+            assert!(budget >= LEAST_OF_LATE, "{n}");
+            all.write(id, bytes.slice(..budget as usize));
+        }
+        let most = LEAST_OF_ALL + 16_384 * LEAST_OF_LATE;
+        assert!(
+            (LEAST_OF_ALL..=most).contains(&all.held()),
+            "{}",
+            all.held()
+        );
+    }
+
+    /// What may happen to one of the streams.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Open(u64),
+        Write(u64),
+        Acked(u64),
+        /// The path of so many streams goes, and comes.
+        Path(bool),
+        Move(u64, bool),
+        Close(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let of = any::<u64>;
+        prop_oneof![
+            4 => (1..2_000u64).prop_map(Step::Open),
+            8 => of().prop_map(Step::Write),
+            2 => of().prop_map(Step::Acked),
+            1 => any::<bool>().prop_map(Step::Path),
+            2 => (of(), any::<bool>()).prop_map(|(from, there)| Step::Move(from, there)),
+            1 => of().prop_map(Step::Close),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20))]
+        #[test]
+        fn sixteen_thousand_streams_keep_no_more_than_the_bound(
+            steps in proptest::collection::vec(step(), 20..60),
+            memory in prop_oneof![Just(0u64), 0..16u64 << 20],
+        ) {
+            let elsewhere = PathSet::of(PathNumber::new(1)).unwrap();
+            let mut all = streams(1);
+            let bytes = Bytes::from(vec![0; 1 << 20]);
+            for step in steps {
+                // Of a random stream on, each second one.
+                let part = |all: &Streams, from: u64| -> Vec<_> {
+                    let ids = all.ids();
+                    ids.into_iter().skip(from as usize % all.len().max(1)).step_by(2).collect()
+                };
+                match step {
+                    Step::Open(count) => {
+                        for _ in 0..count.min(16_384 - all.len() as u64) {
+                            all.open(writable());
+                        }
+                    }
+                    Step::Write(from) => {
+                        for id in part(&all, from) {
+                            let budget = all.budget(id, memory).min(bytes.len() as u64);
+                            all.write(id, bytes.slice(..budget as usize));
+                        }
+                    }
+                    Step::Acked(from) => {
+                        for id in part(&all, from) {
+                            take(&mut all, id);
+                            let end = all.get(id).unwrap().send.buffer.next();
+                            all.acked(id, 0..end, false);
+                        }
+                    }
+                    Step::Path(is_there) => {
+                        all.ready.set_carrying(is_there.then_some(elsewhere));
+                    }
+                    Step::Move(from, is_there) => {
+                        let paths = if is_there { elsewhere } else { PathSet::ALL };
+                        for id in part(&all, from) {
+                            all.treat(id, Treatment { paths, ..StreamClass::Bulk.into() });
+                        }
+                    }
+                    Step::Close(from) => {
+                        for id in part(&all, from) {
+                            all.reset(id, ResetCode::Cancelled);
+                            let s = all.get_mut(id).unwrap();
+                            s.send.reset.as_mut().unwrap().state = SignalState::Acked;
+                            s.recv.end_read = true;
+                            s.recv.reset = Some(ResetCode::Cancelled);
+                            prop_assert!(all.remove_if_done(id).is_some());
+                        }
+                    }
+                }
+                let most = memory.max(LEAST_OF_ALL) * 2 + all.len() as u64 * LEAST_OF_LATE;
+                prop_assert!(all.held() <= most, "{} of {most}", all.held());
+            }
+            all.check_sums();
+        }
+    }
+
+    /// A stream whose own window stops its application does not wait for memory.
+    #[test]
+    fn a_stream_that_waits_for_its_window_is_looked_at_when_it_moves() {
+        let mut all = streams(2);
+        let (a, b) = (StreamId(0), StreamId(1));
+        let memory = 8 << 20;
+        let budget = all.budget(a, memory);
+        all.write(a, Bytes::from(vec![0; budget as usize]));
+        assert_eq!(budget, 1_000_000 + (64 << 10));
+        let mut woken = Vec::new();
+        for id in [a, b] {
+            all.block(id);
+        }
+        all.unblock(memory, |id| woken.push(id));
+        assert_eq!(woken, [b]);
+        let group = all.ready.group(PathSet::ALL).unwrap();
+        assert!(group.blocked.is_empty());
+        all.get_mut(a).unwrap().send.max_offset += 10;
+        all.update(a);
+        all.unblock(memory, |id| woken.push(id));
+        assert_eq!(woken, [b, a]);
     }
 
     #[test]
@@ -114,14 +306,16 @@ mod tests {
         all.write(a, Bytes::from(vec![0; 300_000]));
         let mut woken = Vec::new();
         for id in all.ids() {
+            // Each may have a little, however much the others hold.
+            let budget = all.budget(id, memory);
+            assert_eq!(budget, if id == a { 0 } else { 64 << 10 });
+            all.write(id, Bytes::from(vec![0; budget as usize]));
             all.block(id);
             all.block(id);
         }
-        // Each may have a little, however much the others hold.
         all.unblock(memory, |id| woken.push(id));
-        woken.sort_unstable();
-        assert_eq!(woken, [StreamId(1), StreamId(2)]);
-        take(&mut all, a, 300_000);
+        assert_eq!(woken, []);
+        take_bytes(&mut all, a, 300_000);
         all.acked(a, 0..200_000, false);
         all.unblock(memory, |id| woken.push(id));
         assert_eq!(woken.len(), 3);

@@ -3,6 +3,8 @@
 
 mod copies;
 mod memory;
+mod receiving;
+mod signals;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,7 +15,7 @@ use super::order::{Group, Order, rank};
 use crate::config::StreamOrder;
 use crate::copies::Cause;
 use crate::range_set::RangeSet;
-use crate::signal::{Signal, SignalState};
+use crate::signal::Signal;
 use crate::stream::{Listed, Stream};
 use crate::treatment::Treatment;
 use crate::{PathNumber, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
@@ -42,6 +44,14 @@ pub(super) struct Streams {
     held: u64,
     /// Client: streams on which an answer is awaited.
     awaiting: usize,
+    /// Server: streams whose OPEN has not arrived.
+    unopened: usize,
+    /// Bytes that the peer was granted, over all streams, and that were not read.
+    granted: u64,
+    /// Bytes that have arrived and wait in stalled streams.
+    stalled: u64,
+    /// Streams whose application waits to write, and to which something has happened.
+    touched: Vec<StreamId>,
 }
 
 /// The rank in which a stream of this class waits that was given so many bytes.
@@ -62,6 +72,10 @@ impl Streams {
             ready: Order::default(),
             held: 0,
             awaiting: 0,
+            unopened: 0,
+            granted: 0,
+            stalled: 0,
+            touched: Vec::new(),
         }
     }
 
@@ -97,12 +111,12 @@ impl Streams {
         self.table.len()
     }
 
-    /// Streams in no order.
+    /// Streams in no order. There may be thousands: not for what happens with every record.
     pub(super) fn values(&self) -> impl Iterator<Item = &Stream> {
         self.table.values()
     }
 
-    /// Streams in no order; see [`Self::get_mut`].
+    /// Streams in no order, as [`Self::values`]; see [`Self::get_mut`].
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.table.values_mut()
     }
@@ -135,7 +149,9 @@ impl Streams {
     /// Server: adds a stream under the peer's number.
     pub(super) fn accept(&mut self, id: StreamId, stream: Stream) {
         self.ready.enter(stream.treatment.paths);
+        self.unopened += usize::from(!stream.opening.announced);
         self.table.insert(id, stream);
+        self.update_receiving(id);
     }
 
     /// Takes a stream out that is over both ways.
@@ -151,7 +167,8 @@ impl Streams {
             group.outstanding -= s.listed.outstanding;
             group.declared -= s.listed.declared;
             group.held -= held;
-            group.blocked.retain(|b| *b != id);
+            group.ends.remove(&id);
+            group.blocked.remove(&id);
             // A parked group writes nothing. That of all paths drops the stream in its turn.
             if !paths.is_all() {
                 group.signalling.retain(|s| *s != id);
@@ -160,6 +177,9 @@ impl Streams {
         self.ready.leave(paths);
         self.held -= held;
         self.awaiting -= usize::from(s.listed.awaits);
+        self.unopened -= usize::from(!s.opening.announced);
+        self.granted -= s.listed.granted;
+        self.stalled -= s.listed.stalled;
         self.closed.insert(id.0..id.0 + 1);
         Some(s)
     }
@@ -202,6 +222,7 @@ impl Streams {
                 self.ready.remove(place);
             }
         }
+        let is_end = s.send.is_end();
         let listed = &mut s.listed;
         self.awaiting = self.awaiting + usize::from(awaits) - usize::from(listed.awaits);
         listed.awaits = awaits;
@@ -210,7 +231,16 @@ impl Streams {
             group.retransmit = group.retransmit - listed.retransmit + retransmit;
             group.outstanding = group.outstanding - listed.outstanding + outstanding;
             group.declared = group.declared - listed.declared + declared;
+            match is_end {
+                _ if is_end == listed.is_end => {}
+                true => drop(group.ends.insert(id)),
+                false => drop(group.ends.remove(&id)),
+            }
         }
+        if listed.blocked {
+            self.touched.push(id);
+        }
+        listed.is_end = is_end;
         listed.unscheduled = unscheduled;
         listed.retransmit = retransmit;
         listed.outstanding = outstanding;
@@ -279,6 +309,17 @@ impl Streams {
         credit.min((window / 2).saturating_sub(outstanding(&mut { with_sets })))
     }
 
+    /// Whether a stream of this set has something that may go, as far as `credit` bytes of the
+    /// peer's session window let it.
+    pub(super) fn may_send(&self, paths: PathSet, credit: u64) -> bool {
+        let mut groups = self.ready.open().filter(|group| group.paths() == paths);
+        groups.any(|group| {
+            group.retransmit > 0
+                || !group.ends.is_empty()
+                || group.unscheduled > 0 && self.credit_for(paths, credit) > 0
+        })
+    }
+
     /// Bytes kept until the peer has them.
     pub(super) fn held(&self) -> u64 {
         self.held
@@ -292,12 +333,6 @@ impl Streams {
     /// Whether the peer owes an answer on any stream.
     pub(super) fn await_answer(&self) -> bool {
         self.awaiting > 0
-    }
-
-    /// Bytes that have arrived and wait in stalled streams.
-    pub(super) fn stalled_bytes(&self) -> u64 {
-        let stalled = self.values().filter(|s| s.recv.stalled);
-        stalled.map(|s| s.recv.buffer.waiting_bytes()).sum()
     }
 
     // ---- something to send ----------------------------------------------------------------
@@ -374,7 +409,7 @@ impl Streams {
             return;
         };
         let (listed, held) = (&s.listed, s.send.buffer.held_bytes());
-        let (mut signals, mut is_blocked) = (false, false);
+        let (mut signals, mut is_blocked, mut is_end) = (false, false, false);
         if let Some(group) = self.ready.group(from) {
             group.unscheduled -= listed.unscheduled;
             group.retransmit -= listed.retransmit;
@@ -383,8 +418,8 @@ impl Streams {
             group.held -= held;
             signals = group.signalling.contains(&id);
             group.signalling.retain(|s| *s != id);
-            is_blocked = group.blocked.contains(&id);
-            group.blocked.retain(|b| *b != id);
+            is_blocked = group.blocked.remove(&id);
+            is_end = group.ends.remove(&id);
         }
         self.ready.leave(from);
         self.ready.enter(to);
@@ -396,64 +431,8 @@ impl Streams {
             group.held += held;
             group.signalling.extend(signals.then_some(id));
             group.blocked.extend(is_blocked.then_some(id));
+            group.ends.extend(is_end.then_some(id));
         }
-    }
-
-    /// A control frame of the stream is to be written.
-    pub(super) fn signal(&mut self, id: StreamId) {
-        if let Some(s) = self.table.get(&id) {
-            self.signal_on(s.treatment.paths, id);
-        }
-    }
-
-    /// RESET or STOP of the stream is to be written, on any path: while its own are gone, an end
-    /// that is through with it would keep its number, its set and its part of the window.
-    pub(super) fn signal_end(&mut self, id: StreamId) {
-        if self.contains(id) {
-            self.signal_on(PathSet::ALL, id);
-        }
-    }
-
-    /// A control frame of the stream is to be written on one of these paths.
-    pub(super) fn signal_on(&mut self, paths: PathSet, id: StreamId) {
-        if let Some(group) = self.ready.group(paths)
-            && !group.signalling.contains(&id)
-        {
-            group.signalling.push_back(id);
-        }
-    }
-
-    /// Whether a control frame of a stream is to be written that is not parked.
-    pub(super) fn has_signals(&self) -> bool {
-        self.ready.open().any(|group| !group.signalling.is_empty())
-    }
-
-    /// Paths of which some may carry a control frame that is to be written; `None` without any.
-    pub(super) fn signalling_paths(&self) -> Option<PathSet> {
-        let waiting = self
-            .ready
-            .open()
-            .filter(|group| !group.signalling.is_empty());
-        waiting.map(Group::paths).reduce(PathSet::union)
-    }
-
-    /// Whether a control frame is to be written that a subflow of this path may carry.
-    pub(super) fn has_signals_on(&self, path: Option<PathNumber>) -> bool {
-        let mut groups = self.ready.open_on(path);
-        groups.any(|group| !group.signalling.is_empty())
-    }
-
-    /// Whether an OPEN is to be written.
-    pub(super) fn has_opens(&self) -> bool {
-        let opens = |id: &StreamId| self.get(*id).is_some_and(|s| s.opening.wanted);
-        let mut groups = self.ready.open();
-        groups.any(|group| group.signalling.iter().any(opens))
-    }
-
-    /// Takes out a stream whose control frames a subflow of this path may carry.
-    pub(super) fn pop_signalling(&mut self, path: Option<PathNumber>) -> Option<StreamId> {
-        let mut groups = self.ready.open_on_mut(path);
-        groups.find_map(|group| group.signalling.pop_front())
     }
 
     // ---- writing --------------------------------------------------------------------------
@@ -510,21 +489,6 @@ impl Streams {
         bytes
     }
 
-    /// A RESET or STOP of the stream is to be sent again, if it is on its way.
-    pub(super) fn retransmit_signal(
-        &mut self,
-        id: StreamId,
-        slot: fn(&mut Stream) -> &mut Option<Signal>,
-    ) {
-        if let Some(s) = self.table.get_mut(&id)
-            && let Some(signal) = slot(s)
-            && signal.state == SignalState::Sent
-        {
-            signal.state = SignalState::Wanted;
-            self.signal_end(id);
-        }
-    }
-
     /// Bytes of a stream have arrived, and FIN if so said.
     pub(super) fn acked(&mut self, id: StreamId, range: Range<u64>, fin: bool) {
         let Some(s) = self.table.get_mut(&id) else {
@@ -548,8 +512,14 @@ impl Streams {
         self.held = 0;
         self.awaiting = 0;
         self.ready.clear();
+        self.touched.clear();
         for s in self.table.values_mut() {
-            s.listed = Listed::default();
+            let receiving = Listed {
+                granted: s.listed.granted,
+                stalled: s.listed.stalled,
+                ..Listed::default()
+            };
+            s.listed = receiving;
             s.lose();
             self.ready.enter(s.treatment.paths);
         }
@@ -562,6 +532,7 @@ mod tests {
     use mpbond_units::Timestamp;
 
     use super::*;
+    use crate::signal::SignalState;
 
     const A: SubflowId = SubflowId(1);
 

@@ -242,6 +242,40 @@ fn pieces_of_all_streams_together_are_bounded() {
     assert!(s.waiting_bytes() <= 65_537);
 }
 
+/// They are counted until they are opened, and so is each one's memory.
+#[test]
+fn streams_without_an_open_are_counted_up_to_the_limit() {
+    let (mut s, id) = server();
+    let most = SessionConfig::default().max_streams;
+    let mut octets = 500;
+    for n in 0..most {
+        octets += 100;
+        s.handle_record(NOW, id, record(&[data(n, 5, 1, false)]), octets)
+            .expect("taken");
+    }
+    assert_eq!(s.unopened_streams() as u64, most);
+    let open = |stream| {
+        record(&[Frame::Open {
+            stream: StreamId(stream),
+            treatment: StreamClass::Bulk.into(),
+            max_stream_data: 10,
+            destination: Destination::Addr("192.0.2.1:80".parse().unwrap()),
+            confirm: false,
+        }])
+    };
+    for _ in 0..2 {
+        octets += 100;
+        s.handle_record(NOW, id, open(7), octets).expect("taken");
+        assert_eq!(s.unopened_streams() as u64, most - 1);
+    }
+    let beyond = record(&[data(most, 0, 1, false)]);
+    let refused = s.handle_record(NOW, id, beyond, octets + 100);
+    assert_eq!(refused.map_err(|e| e.code), Err(CloseCode::StreamLimit));
+    let size = size_of::<crate::stream::Stream>() + size_of::<StreamId>();
+    // A table has up to twice as many places.
+    assert!(2 * size <= 2_048, "{size}");
+}
+
 #[test]
 fn bytes_that_wait_do_not_pin_their_record() {
     let (mut s, id) = server();
@@ -378,11 +412,13 @@ proptest! {
         let mut out = Vec::new();
         for (f, action) in frames {
             octets += 100;
-            now += std::time::Duration::from_millis(3);
+            // Readers may stall.
+            now += std::time::Duration::from_millis(if action == 3 { 700 } else { 3 });
             if s.handle_record(now, id, record(&[f]), octets).is_err() {
                 break;
             }
             for st in s.streams() {
+                s.send_budget(st.id);
                 match action {
                     0 => s.write(st.id, vec![1; 300].into()),
                     1 => { let _ = s.read(now, st.id); }
@@ -395,6 +431,7 @@ proptest! {
             while s.poll_transmit(now, &mut out).is_some() { out.clear(); }
             while s.poll_event().is_some() {}
             prop_assert!(s.waiting_bytes() <= 40 << 20);
+            s.streams.check_sums();
         }
     }
 }

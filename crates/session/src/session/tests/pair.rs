@@ -321,6 +321,9 @@ impl Pair {
         self.read_all();
         self.transmit();
         self.events();
+        for end in [Some(&self.client), self.server.as_ref()] {
+            end.iter().for_each(|end| end.streams.check_sums());
+        }
     }
 
     fn deliver(&mut self) {

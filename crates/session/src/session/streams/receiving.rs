@@ -1,0 +1,72 @@
+//! Sums over the receiving halves of all streams.
+
+use super::Streams;
+use crate::StreamId;
+#[cfg(test)]
+use crate::stream::Stream;
+
+impl Streams {
+    /// Server: the OPEN of a stream has arrived.
+    pub(in crate::session) fn announce(&mut self, id: StreamId) {
+        let stream = self.table.get_mut(&id);
+        let is_first = stream.is_some_and(|s| !std::mem::replace(&mut s.opening.announced, true));
+        self.unopened -= usize::from(is_first);
+    }
+
+    /// Server: number of streams whose OPEN has not arrived.
+    pub(in crate::session) fn unopened(&self) -> usize {
+        self.unopened
+    }
+
+    /// Brings the sums of receiving halves up to date after something happened to that of a stream.
+    pub(in crate::session) fn update_receiving(&mut self, id: StreamId) {
+        let Some(s) = self.table.get_mut(&id) else {
+            return;
+        };
+        let granted = s.recv.granted.saturating_sub(s.recv.buffer.read_offset());
+        let stalled = match s.recv.stalled {
+            true => s.recv.buffer.waiting_bytes(),
+            false => 0,
+        };
+        self.granted = self.granted - s.listed.granted + granted;
+        self.stalled = self.stalled - s.listed.stalled + stalled;
+        s.listed.granted = granted;
+        s.listed.stalled = stalled;
+    }
+
+    /// Bytes that have arrived and wait in stalled streams.
+    pub(in crate::session) fn stalled_bytes(&self) -> u64 {
+        self.stalled
+    }
+
+    /// Bytes that the peer was granted and that were not read, over all streams.
+    pub(in crate::session) fn granted_bytes(&self) -> u64 {
+        self.granted
+    }
+}
+
+#[cfg(test)]
+impl Streams {
+    /// Compares sums and queues with what the streams say.
+    pub(in crate::session) fn check_sums(&self) {
+        let sum = |of: &dyn Fn(&Stream) -> u64| self.values().map(of).sum::<u64>();
+        let granted = |s: &Stream| s.recv.granted.saturating_sub(s.recv.buffer.read_offset());
+        let stalled = |s: &Stream| match s.recv.stalled {
+            true => s.recv.buffer.waiting_bytes(),
+            false => 0,
+        };
+        assert_eq!(self.granted, sum(&granted));
+        assert_eq!(self.stalled, sum(&stalled));
+        let unopened = sum(&|s| u64::from(!s.opening.announced));
+        assert_eq!(self.unopened as u64, unopened);
+        let ends = self.table.iter().filter(|(_, s)| s.send.is_end());
+        let mut ends: Vec<_> = ends.map(|(id, _)| *id).collect();
+        ends.sort_unstable();
+        let mut listed: Vec<_> = self.ready.all().flat_map(|group| &group.ends).collect();
+        listed.sort_unstable();
+        assert!(listed.into_iter().eq(&ends), "{ends:?}");
+        let blocked = self.ready.all().flat_map(|group| &group.blocked);
+        let is_blocked = |id: &StreamId| self.get(*id).is_some_and(|s| s.listed.blocked);
+        assert!(blocked.into_iter().all(is_blocked));
+    }
+}
