@@ -6,7 +6,8 @@
 //! round a session may do a quantum of work, however many tasks it has, and then waits for the next
 //! round. A round ends when all tasks that were ready have run: the task that begins the next one
 //! is woken by the first session that has used its quantum, and so stands behind them in the event
-//! loop's queue. Work beyond the quantum is deducted from the next one.
+//! loop's queue. Work beyond the quantum is deducted from the next ones. A session's tasks wait
+//! until it may work again: a thousand streams that are opened at once owe rounds by the hundred.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -25,6 +26,10 @@ pub const CALL: u64 = 2 << 10;
 /// Cost of a new stream: look-up of its destination and connecting.
 pub const OPENING: u64 = 32 << 10;
 
+/// Tasks of a session that wait: more than a session has. Beyond that, all run, and each one waits
+/// once.
+const MOST_WAITING: usize = 32_768;
+
 /// The sessions of one thread. Cheap to clone; for use on that thread.
 #[derive(Clone, Debug)]
 pub struct FairQueue {
@@ -34,10 +39,58 @@ pub struct FairQueue {
 #[derive(Debug, Default)]
 struct Round {
     number: u64,
-    /// Tasks that found the quantum of their session used, and those that used it.
+    /// Sessions whose tasks wait.
+    waiting: Vec<Rc<RefCell<Waiting>>>,
+    caller: Option<Waker>,
+}
+
+/// A session's use of its quantum, and the tasks that wait for the next one.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Round up to which quanta were taken off.
+    seen: u64,
+    used: u64,
+    /// Tasks that found the quantum used, and those that used it.
     idle: Vec<Waker>,
     worked: Vec<Waker>,
-    caller: Option<Waker>,
+}
+
+impl Waiting {
+    fn refresh(&mut self, number: u64) {
+        let past = QUANTUM.saturating_mul(number - self.seen);
+        self.used = self.used.saturating_sub(past);
+        self.seen = number;
+    }
+}
+
+impl Round {
+    /// Begins the next round. Returns tasks whose sessions may work.
+    fn next(&mut self) -> Vec<Waker> {
+        let rounds = |of: &Rc<RefCell<Waiting>>| {
+            let mut of = of.borrow_mut();
+            of.refresh(self.number);
+            of.used / QUANTUM
+        };
+        // Where none of those that wait may work in the next ones, these are over at once.
+        let Some(least) = self.waiting.iter().map(rounds).min() else {
+            return Vec::new();
+        };
+        self.number += least.max(1);
+        let (mut idle, mut worked) = (Vec::new(), Vec::new());
+        self.waiting.retain(|of| {
+            let mut of = of.borrow_mut();
+            of.refresh(self.number);
+            let may_work = of.used < QUANTUM;
+            if may_work {
+                idle.append(&mut of.idle);
+                worked.append(&mut of.worked);
+            }
+            !may_work
+        });
+        // Tasks that did no work in this round come first in the next.
+        idle.append(&mut worked);
+        idle
+    }
 }
 
 impl FairQueue {
@@ -49,11 +102,13 @@ impl FairQueue {
     }
 
     pub(super) fn join(&self) -> Turn {
-        let seen = self.round.borrow().number;
+        let waiting = Waiting {
+            seen: self.round.borrow().number,
+            ..Waiting::default()
+        };
         Turn {
             round: Rc::clone(&self.round),
-            seen,
-            used: 0,
+            own: Rc::new(RefCell::new(waiting)),
         }
     }
 }
@@ -75,64 +130,56 @@ async fn call(round: Weak<RefCell<Round>>) {
         let Some(round) = round.upgrade() else {
             return Poll::Ready(());
         };
-        let (idle, worked) = {
+        let (woken, is_all) = {
             let mut round = round.borrow_mut();
             round.caller = Some(cx.waker().clone());
-            if round.idle.is_empty() && round.worked.is_empty() {
-                return Poll::Pending;
-            }
-            round.number += 1;
-            let round = &mut *round;
-            (
-                std::mem::take(&mut round.idle),
-                std::mem::take(&mut round.worked),
-            )
+            (round.next(), round.waiting.is_empty())
         };
-        // Tasks that did no work in this round come first in the next.
-        for w in idle.into_iter().chain(worked) {
-            w.wake();
+        woken.into_iter().for_each(Waker::wake);
+        if !is_all {
+            // The next round begins when these have run, whether or not they use their quantum.
+            cx.waker().wake_by_ref();
         }
         Poll::Pending
     })
     .await;
 }
 
-/// A session's use of its quantum.
+/// A session's place in the rounds.
 #[derive(Debug)]
 pub(super) struct Turn {
     round: Rc<RefCell<Round>>,
-    seen: u64,
-    used: u64,
+    own: Rc<RefCell<Waiting>>,
 }
 
 impl Turn {
     /// Adds work done.
     pub(super) fn spend(&mut self, work: u64) {
-        self.refresh();
-        self.used = self.used.saturating_add(work);
+        let mut own = self.own.borrow_mut();
+        own.refresh(self.round.borrow().number);
+        own.used = own.used.saturating_add(work);
     }
 
-    fn refresh(&mut self) {
-        let number = self.round.borrow().number;
-        let past = QUANTUM.saturating_mul(number - self.seen);
-        self.used = self.used.saturating_sub(past);
-        self.seen = number;
-    }
-
-    /// Whether the session has used its quantum; then `waker` is woken when the next round begins.
+    /// Whether the session has used its quantum; then `waker` is woken when it may work again.
     /// `worked` says whether the calling task has done some of the work.
     pub(super) fn is_over(&mut self, waker: &Waker, worked: bool) -> bool {
-        self.refresh();
-        if self.used < QUANTUM {
+        let mut round = self.round.borrow_mut();
+        let mut own = self.own.borrow_mut();
+        own.refresh(round.number);
+        if own.used < QUANTUM {
             return false;
         }
-        let mut round = self.round.borrow_mut();
-        let line = if worked {
-            &mut round.worked
-        } else {
-            &mut round.idle
-        };
-        line.push(waker.clone());
+        let is_first = own.idle.is_empty() && own.worked.is_empty();
+        if own.idle.len() >= MOST_WAITING {
+            own.idle.drain(..).for_each(Waker::wake);
+        }
+        match worked {
+            true => own.worked.push(waker.clone()),
+            false => own.idle.push(waker.clone()),
+        }
+        if is_first {
+            round.waiting.push(Rc::clone(&self.own));
+        }
         if let Some(w) = round.caller.take() {
             w.wake();
         }
@@ -217,6 +264,52 @@ mod tests {
     fn a_session_alone_gets_everything() {
         let (sums, _) = run(&[(5, 64 << 10)], 100 << 20);
         assert!(sums[0] >= 100 << 20);
+    }
+
+    /// Calls of the tasks of a session that owes a thousand rounds, until they may work; with
+    /// another session that always has work, or alone.
+    fn calls_in_debt(tasks: usize, has_other: bool) -> Vec<usize> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let local = tokio::task::LocalSet::new();
+        local.block_on(&runtime, async {
+            let queue = FairQueue::start();
+            let turn = Rc::new(RefCell::new(queue.join()));
+            turn.borrow_mut().spend(1_000 * QUANTUM);
+            let waits = (0..tasks).map(|_| {
+                let (turn, mut calls) = (Rc::clone(&turn), 0);
+                tokio::task::spawn_local(poll_fn(move |cx| {
+                    calls += 1;
+                    match turn.borrow_mut().is_over(cx.waker(), false) {
+                        true => Poll::Pending,
+                        false => Poll::Ready(calls),
+                    }
+                }))
+            });
+            let waits: Vec<_> = waits.collect();
+            if has_other {
+                let mut other = queue.join();
+                tokio::task::spawn_local(poll_fn(move |cx| {
+                    while !other.is_over(cx.waker(), true) {
+                        other.spend(QUANTUM);
+                    }
+                    Poll::<()>::Pending
+                }));
+            }
+            let mut calls = Vec::new();
+            for wait in waits {
+                calls.push(wait.await.unwrap());
+            }
+            calls
+        })
+    }
+
+    #[test]
+    fn tasks_of_a_session_that_owes_rounds_wait_until_it_may_work() {
+        for has_other in [false, true] {
+            assert_eq!(calls_in_debt(1_000, has_other), [2; 1_000]);
+        }
     }
 
     #[test]
