@@ -103,6 +103,11 @@ impl Carried {
         self.multipath
     }
 
+    /// Whether its stream has one path at a time.
+    pub(super) fn is_single(&self) -> bool {
+        self.multipath != Multipath::Aggregate
+    }
+
     /// The paths that its stream may use, while it is open.
     pub(super) fn paths(&self) -> Option<PathSet> {
         self.session.paths_of(self.stream)
@@ -123,6 +128,8 @@ pub(super) struct Flows(Rc<RefCell<Table>>);
 struct Table {
     last: u64,
     flows: BTreeMap<u64, Flow>,
+    /// Number of those that have one path at a time.
+    single: usize,
     /// The last ones whose clients have left, the latest last: as many as the status has streams
     /// that have ended.
     ended: VecDeque<Ended>,
@@ -177,16 +184,22 @@ impl Flows {
         stream: StreamId,
         (ruling, multipath): (&Ruling, Multipath),
     ) {
-        if let Some(flow) = self.0.borrow_mut().flows.get_mut(&number) {
-            flow.carried = Some(Carried {
-                ruling: ruling.clone(),
-                multipath,
-                session: session.handle(),
-                session_id: session.inspect(|session, _, _| session.id()),
-                stream,
-                told: None,
-            });
-        }
+        let mut table = self.0.borrow_mut();
+        let Some(flow) = table.flows.get_mut(&number) else {
+            return;
+        };
+        let carried = Carried {
+            ruling: ruling.clone(),
+            multipath,
+            session: session.handle(),
+            session_id: session.inspect(|session, _, _| session.id()),
+            stream,
+            told: None,
+        };
+        let is_single = carried.is_single();
+        let before = flow.carried.replace(carried);
+        table.single += usize::from(is_single);
+        table.single -= usize::from(before.is_some_and(|before| before.is_single()));
     }
 
     /// It is told what would be decided about a new connection like the one with this number.
@@ -263,12 +276,7 @@ impl Flows {
 
     /// Whether a stream has one path at a time.
     pub(super) fn has_single(&self) -> bool {
-        let table = self.0.borrow();
-        let mut carried = table
-            .flows
-            .values()
-            .filter_map(|flow| flow.carried.as_ref());
-        carried.any(|carried| carried.multipath != Multipath::Aggregate)
+        self.0.borrow().single > 0
     }
 
     /// The connection with this number, if it is carried.
@@ -311,6 +319,7 @@ impl Drop for Share {
         let Some((identity, carried)) = flow.and_then(|f| Some((f.identity, f.carried?))) else {
             return;
         };
+        table.single -= usize::from(carried.is_single());
         let Some(session) = carried.session_id else {
             return;
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mpbond_manager::LinkId;
 use mpbond_net::control::HelperState;
-use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, Multipath, Supply, period_at};
+use mpbond_policy::{AtCap, Battery, Cap, CapEvent, Charge, Supply, period_at};
 use mpbond_session::{IDLE_LONG, PathSet};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
@@ -141,9 +141,9 @@ impl Primary {
     /// Returns the time until the next look.
     fn ask_single_paths(&self) -> Duration {
         let now = self.clock.now();
-        let single = |flow: &Carried| flow.multipath() != Multipath::Aggregate;
         let used: HashSet<PathSet> = {
-            let flows = self.flows.carried_now().into_iter().filter(single);
+            let flows = self.flows.carried_now().into_iter();
+            let flows = flows.filter(Carried::is_single);
             flows.filter_map(|flow| flow.paths()).collect()
         };
         let driver = self.driver.borrow().clone();
