@@ -160,21 +160,34 @@ impl StatusSocket {
         let mut public: Option<(Instant, Vec<u8>)> = None;
         // In tasks, so that a slow client delays no other.
         let mut asking = JoinSet::new();
-        // Answers that are made while they are written. They belong to this thread, and go on only
-        // while this loop waits in its `select!`.
+        // Answers that are made while they are written, and the next one for clients that are not
+        // trusted, with those who wait for it. They belong to this thread, and go on only while
+        // this loop waits in its `select!`.
         let mut telling: Vec<Telling> = Vec::new();
+        let mut making: Option<Pin<Box<dyn Future<Output = Vec<u8>> + '_>>> = None;
+        let mut waiting: Vec<UnixStream> = Vec::new();
         // No client is accepted until then.
         let mut paused = None;
         loop {
             let (asker, request) = tokio::select! {
                 () = one_of(&mut telling), if !telling.is_empty() => continue,
+                text = made(&mut making), if making.is_some() => {
+                    making = None;
+                    for asker in waiting.drain(..) {
+                        asking.spawn(answer(asker, text.clone()));
+                    }
+                    public = Some((Instant::now(), text));
+                    continue;
+                }
                 () = until(paused), if paused.is_some() => {
                     paused = None;
                     continue;
                 }
                 accepted = listener.accept(), if paused.is_none() => {
                     match accepted {
-                        Ok((asker, _)) if asking.len() < MAX_ASKERS || is_trusted(&asker) => {
+                        Ok((asker, _))
+                            if asking.len() + waiting.len() < MAX_ASKERS || is_trusted(&asker) =>
+                        {
                             asking.spawn(request_of(asker));
                         }
                         Ok(_) => debug!("too many clients ask for the status"),
@@ -210,17 +223,19 @@ impl StatusSocket {
             let recent = public
                 .as_ref()
                 .filter(|(at, _)| at.elapsed() < PUBLIC_EVERY);
-            let text = match recent {
-                Some((_, text)) => text.clone(),
-                None => {
-                    let Report { mut status, .. } = status(false).await.into();
+            if let Some((_, text)) = recent {
+                asking.spawn(answer(asker, text.clone()));
+                continue;
+            }
+            waiting.push(asker);
+            if making.is_none() {
+                let report = status(false);
+                making = Some(Box::pin(async move {
+                    let Report { mut status, .. } = report.await.into();
                     status.withhold_transfers();
-                    let text = whole(status);
-                    public = Some((Instant::now(), text.clone()));
-                    text
-                }
-            };
-            asking.spawn(answer(asker, text));
+                    whole(status)
+                }));
+            }
         }
     }
 }
@@ -232,6 +247,14 @@ type Telling<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Goes on with this, if there is something, until it has ended.
+async fn made(making: &mut Option<Pin<Box<dyn Future<Output = Vec<u8>> + '_>>>) -> Vec<u8> {
+    match making {
+        Some(making) => making.await,
         None => std::future::pending().await,
     }
 }
@@ -512,6 +535,64 @@ mod tests {
         tokio::select! {
             () = served => panic!("it ends"),
             read = tokio::time::timeout(5 * PATIENCE, clients) => read.unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_status_for_those_who_are_not_trusted_is_made_once_and_delays_no_other() {
+        const STRANGERS: usize = 3;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("primary.sock");
+        let socket = StatusSocket::bind(&path).unwrap();
+        let (asked, is_made) = (Cell::new(0), tokio::sync::Notify::new());
+        let (is_asked, are_strangers) = (tokio::sync::Notify::new(), Cell::new(true));
+        let status = |is_trusted: bool| {
+            asked.set(asked.get() + usize::from(!is_trusted));
+            is_asked.notify_one();
+            let is_made = &is_made;
+            async move {
+                if !is_trusted {
+                    is_made.notified().await;
+                }
+                Status::default()
+            }
+        };
+        let reload = || Answer::Refused("no".to_owned());
+        let served = socket.serve_trusting(|_| !are_strangers.get(), status, reload);
+        let told = async |mut client: UnixStream| {
+            let mut text = Vec::new();
+            client.read_to_end(&mut text).await.unwrap();
+            text
+        };
+        let begin = async |request: &[u8]| {
+            let mut client = UnixStream::connect(&path).await.unwrap();
+            client.write_all(request).await.unwrap();
+            client
+        };
+        let clients = async {
+            let mut strangers = vec![begin(b"\n").await];
+            is_asked.notified().await;
+            are_strangers.set(false);
+            let whole: Status = serde_json::from_slice(&told(begin(b"\n").await).await).unwrap();
+            assert_eq!(whole, Status::default());
+            assert!(!told(begin(b"reload\n").await).await.is_empty());
+            are_strangers.set(true);
+            for _ in 1..STRANGERS {
+                strangers.push(begin(b"\n").await);
+            }
+            // They are read, and wait.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            is_made.notify_one();
+            for stranger in strangers {
+                let text = told(stranger).await;
+                let status: Status = serde_json::from_slice(&text).unwrap();
+                assert!(status.transfers_withheld);
+            }
+            assert_eq!(asked.get(), 1);
+        };
+        tokio::select! {
+            () = served => panic!("it ends"),
+            told = tokio::time::timeout(PATIENCE, clients) => told.unwrap(),
         }
     }
 
