@@ -20,6 +20,9 @@ pub(crate) const SUBFLOW: u64 = 16 << 10;
 /// Bytes of an idle stream with its connection to an origin.
 pub(crate) const STREAM: u64 = 8 << 10;
 
+/// Bytes of a stream of which frames have arrived, and its OPEN has not.
+pub(crate) const UNOPENED: u64 = 2 << 10;
+
 /// Bytes of the bookkeeping of one piece that has arrived and waits: a node of a tree, and the
 /// counter of the block in which its bytes are.
 pub(crate) const PIECE: u64 = 128;

@@ -65,7 +65,7 @@ impl Default for SessionConfig {
             receive_window_bytes: 8 << 20,
             initial_stream_window_bytes: 4 << 20,
             stalled_memory_bytes: 24 << 20,
-            max_streams: 4_096,
+            max_streams: 16_384,
             max_subflows: 16,
             ack_bytes: 64 << 10,
             ack_delay: Duration::from_millis(25),

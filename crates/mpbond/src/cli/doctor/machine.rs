@@ -16,9 +16,9 @@ use nix::unistd::geteuid;
 use super::super::hints::{reload, start, sudo_for, word};
 use super::finding::Findings;
 
-/// Recommended number of descriptors: every stream of a proxy is a socket, and a web page opens a
-/// hundred.
-const FEW_DESCRIPTORS: rlim_t = 4096;
+/// Recommended number of descriptors: every stream is a socket, of which a session has up to
+/// 16,384.
+const FEW_DESCRIPTORS: rlim_t = 20_000;
 /// Error of a time as a number of JSON, in seconds.
 const ROUNDING_S: f64 = 1e-6;
 /// Number of CAP_NET_ADMIN (linux/capability.h).
@@ -268,17 +268,18 @@ pub(super) fn left_overs(findings: &mut Findings, clean: bool) {
 
 /// Checks the number of connections that a proxy can have.
 pub(super) fn descriptors(findings: &mut Findings) {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+    // The daemon takes the hard limit.
+    let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return;
     };
-    if soft < FEW_DESCRIPTORS {
+    if hard < FEW_DESCRIPTORS {
         findings.warn(
             "descriptors",
-            format!("{soft} open files at most (hard limit {hard}): about as many connections"),
-            "`ulimit -n 65536` before it starts, or LimitNOFILE=65536 in its systemd unit",
+            format!("{hard} open files at most: about as many connections"),
+            "`ulimit -n 524288` as root before it starts, or LimitNOFILE=524288 in its systemd unit",
         );
     } else {
-        findings.ok("descriptors", format!("{soft} open files"));
+        findings.ok("descriptors", format!("{hard} open files"));
     }
 }
 
