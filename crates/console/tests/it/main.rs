@@ -6,6 +6,7 @@ mod bundle;
 mod console;
 mod cost;
 mod daemon;
+mod many;
 mod page;
 mod pictures;
 mod program;

@@ -91,4 +91,3 @@ mod upgrade_refused;
 mod upgrade_stop;
 mod upgrade_transparent;
 mod visitor;
-mod watched;
