@@ -233,6 +233,34 @@ async fn settled(proxy: &Proxy, expected: u64) {
     }
 }
 
+/// Bytes of streams that no OPEN has told of: nobody else knows them.
+#[tokio::test]
+async fn streams_without_an_open_are_counted() {
+    const STREAMS: u64 = 1_000;
+    let proxy = Proxy::start(64 << 20);
+    let mut peer = Peer::open(&proxy).await.unwrap();
+    let before = proxy.memory().used_bytes;
+    let mut record = Vec::new();
+    for stream in (0..STREAMS).map(StreamId) {
+        let byte = Frame::Data {
+            stream,
+            offset: 1,
+            fin: false,
+            chunk_end: false,
+            bytes: Bytes::from_static(b"x"),
+        };
+        byte.encode(&mut record);
+    }
+    peer.tls.queue_record(&record).unwrap();
+    poll_fn(|cx| peer.tls.poll_flush(cx)).await.unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while proxy.memory().used_bytes < before + (STREAMS << 11) {
+        let memory = proxy.memory();
+        assert!(Instant::now() < deadline, "{before}, then {memory:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Single bytes with gaps between them: what they cost is the bookkeeping.
 #[tokio::test]
 async fn pieces_that_wait_are_counted() {
