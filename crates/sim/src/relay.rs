@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use mpbond_units::{QueueBound, Sojourn, Timestamp};
+use mpbond_units::{QueueBound, SenderState, Sojourn, Timestamp, most_unsent_bytes};
 
 use crate::hop::Hop;
-use crate::tcp::State;
+use crate::tcp::{MSS, State};
 
 /// One direction of a relay.
 #[derive(Debug, Default)]
@@ -19,10 +19,24 @@ struct Half {
     held: VecDeque<Bytes>,
     held_bytes: u64,
     relayed_bytes: u64,
-    /// Bound of what the socket that is written to has in flight or unsent, if it has one.
-    queue: Option<QueueBound>,
+    /// Queue of the socket that is written to, if that is kept short.
+    queue: Option<Queue>,
     /// How long bytes stay, if that is measured.
     sojourn: Option<Sojourn>,
+}
+
+/// Interval at which the limit of unsent bytes follows the rate.
+const TUNE_EVERY: Duration = Duration::from_millis(50);
+/// The queue of a pipe over TCP.
+#[derive(Debug, Default)]
+struct Queue {
+    bound: QueueBound,
+    /// The helper has other pipes to the same primary.
+    is_one_of_several: bool,
+    beside_messages: bool,
+    /// Limit of what is unsent: by the configuration, and when it was set by the rate.
+    most_unsent_bytes: u64,
+    tuned: Option<Timestamp>,
 }
 
 /// The relay between two sockets, the first one of which is that of a pipe. It owns neither: call
@@ -45,10 +59,22 @@ impl Relay {
         }
     }
 
-    /// With a bound of what the first socket, one of several pipes, has in flight or unsent.
-    pub fn with_short_queue(mut self) -> Self {
-        self.backward.queue = Some(QueueBound::default());
+    /// With a bound of what the first socket, a pipe over TCP, has in flight or unsent: at any time
+    /// if it is one of several pipes, otherwise beside messages.
+    pub fn with_short_queue(mut self, is_one_of_several: bool) -> Self {
+        self.backward.queue = Some(Queue {
+            is_one_of_several,
+            most_unsent_bytes: self.bound_bytes / 4,
+            ..Queue::default()
+        });
         self
+    }
+
+    /// Messages come over other connections in the same pipe, or no longer.
+    pub fn set_beside_messages(&mut self, beside_messages: bool) {
+        if let Some(queue) = &mut self.backward.queue {
+            queue.beside_messages = beside_messages;
+        }
     }
 
     /// With a measurement of how long bytes to the first socket stay.
@@ -144,17 +170,8 @@ impl Half {
     }
 
     /// Bytes that may be written, by the bound of what is in flight or unsent.
-    fn room(&mut self, now: Timestamp, to: &dyn Hop) -> usize {
-        let Some(queue) = &mut self.queue else {
-            return usize::MAX;
-        };
-        let info = to.info();
-        let queued = info.unacked_bytes + info.notsent_bytes;
-        if queue.is_due(now) {
-            let arrived = info.bytes_acked + info.sacked_bytes;
-            queue.look(now, arrived, queued, info.min_rtt);
-        }
-        let room = queue.bytes().map(|bytes| bytes.saturating_sub(queued));
+    fn room(&mut self, now: Timestamp, to: &mut dyn Hop) -> usize {
+        let room = self.queue.as_mut().and_then(|queue| queue.room(now, to));
         room.map_or(usize::MAX, |bytes| bytes as usize)
     }
 
@@ -179,6 +196,32 @@ impl Half {
             }
         }
         moved
+    }
+}
+
+impl Queue {
+    fn room(&mut self, now: Timestamp, to: &mut dyn Hop) -> Option<u64> {
+        let info = to.info();
+        if self.tuned.is_none_or(|at| now.since(at) >= TUNE_EVERY) {
+            self.tuned = Some(now);
+            let most = most_unsent_bytes(info.delivery_rate);
+            to.set_notsent_lowat(most.min(self.most_unsent_bytes));
+        }
+        if !self.is_one_of_several && !self.beside_messages {
+            return None;
+        }
+        self.bound.set_beside_messages(self.beside_messages);
+        let queued = info.unacked_bytes + info.notsent_bytes;
+        if self.bound.is_due(now) {
+            let state = SenderState {
+                arrived_bytes: info.bytes_acked + info.sacked_bytes,
+                queued_bytes: queued,
+                min_rtt: info.min_rtt,
+                segment_bytes: MSS,
+            };
+            self.bound.look(now, state);
+        }
+        self.bound.room_bytes(queued)
     }
 }
 

@@ -17,9 +17,40 @@ const STALE: Duration = Duration::from_secs(1);
 const BUSY_BYTES: u64 = 16 << 10;
 /// Minimum of the bound.
 const LEAST_BYTES: u64 = 2 * BUSY_BYTES;
+/// The same beside messages: as long as the senders' short queues, and two segments besides, since
+/// a receiver acknowledges every second one.
+const WAIT_BESIDE_MESSAGES: Duration = Duration::from_millis(10);
+const SEGMENTS: u64 = 2;
 /// First and longest time without a bound after the rate has fallen.
 const FIRST_PAUSE: Duration = Duration::from_secs(4);
 const LAST_PAUSE: Duration = Duration::from_secs(64);
+
+/// Time that bytes which are unsent in a socket last at most.
+const UNSENT: Duration = Duration::from_millis(150);
+/// Minimum of these bytes, and bytes while no rate is known.
+const LEAST_UNSENT_BYTES: u64 = 16 << 10;
+const FIRST_UNSENT_BYTES: u64 = 64 << 10;
+
+/// Bytes that a socket has unsent at most, by its delivery rate, if that is known: what lasts for
+/// 150 ms, at least 16 KiB. A bound that begins finds little that cannot be held back any more.
+pub fn most_unsent_bytes(rate: Option<BitRate>) -> u64 {
+    rate.map_or(FIRST_UNSENT_BYTES, |rate| {
+        rate.bytes_in(UNSENT).max(LEAST_UNSENT_BYTES)
+    })
+}
+
+/// State of a TCP sender.
+#[derive(Debug, Clone, Copy)]
+pub struct SenderState {
+    /// Bytes that have arrived so far, also selectively acknowledged ones.
+    pub arrived_bytes: u64,
+    /// Bytes in flight or unsent.
+    pub queued_bytes: u64,
+    /// Minimum round-trip time, if it is known.
+    pub min_rtt: Option<Duration>,
+    /// Payload of a packet of full size.
+    pub segment_bytes: u64,
+}
 
 /// Bound of the bytes that a TCP sender has in flight or unsent: its highest rate of the last
 /// second, times twice the minimum round-trip time (one round trip in flight, one for a rate that
@@ -34,6 +65,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(64);
 /// Call [`QueueBound::look`] when [`QueueBound::is_due`] holds.
 #[derive(Debug, Clone)]
 pub struct QueueBound {
+    beside_messages: bool,
     looked: Option<Timestamp>,
     /// Bytes that had arrived by the last look, if the link was busy.
     arrived: Option<u64>,
@@ -41,6 +73,7 @@ pub struct QueueBound {
     /// Highest rate since the link became busy, or since the last pause.
     best: BitRate,
     round_trips: Duration,
+    segment_bytes: u64,
     /// End of the last time without a bound.
     paused_until: Timestamp,
     next_pause: Duration,
@@ -49,11 +82,13 @@ pub struct QueueBound {
 impl Default for QueueBound {
     fn default() -> Self {
         Self {
+            beside_messages: false,
             looked: None,
             arrived: None,
             rates: VecDeque::new(),
             best: BitRate::ZERO,
             round_trips: Duration::ZERO,
+            segment_bytes: 1,
             paused_until: Timestamp::ZERO,
             next_pause: FIRST_PAUSE,
         }
@@ -61,16 +96,28 @@ impl Default for QueueBound {
 }
 
 impl QueueBound {
+    /// Whether messages come over other connections in the same queue: the bound is shorter then,
+    /// 10 ms and two segments in place of 50 ms.
+    pub fn set_beside_messages(&mut self, beside_messages: bool) {
+        self.beside_messages = beside_messages;
+    }
+
     /// Whether a look is due: each 50 ms.
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.looked.is_none_or(|looked| now.since(looked) >= EVERY)
     }
 
-    /// Takes in the state of the sender: bytes that have arrived so far, also selectively
-    /// acknowledged ones; bytes in flight or unsent; and the minimum round-trip time.
-    pub fn look(&mut self, now: Timestamp, arrived: u64, queued: u64, min_rtt: Option<Duration>) {
+    /// Takes in the state of the sender.
+    pub fn look(&mut self, now: Timestamp, sender: SenderState) {
+        let SenderState {
+            arrived_bytes: arrived,
+            queued_bytes: queued,
+            min_rtt,
+            segment_bytes,
+        } = sender;
         let looked = self.looked.replace(now).unwrap_or(now);
         let before = self.arrived.take();
+        self.segment_bytes = segment_bytes.max(1);
         self.round_trips = min_rtt.unwrap_or_default() * 2;
         if now < self.paused_until {
             return;
@@ -79,7 +126,7 @@ impl QueueBound {
         if self.rates.is_empty() {
             self.best = BitRate::ZERO;
         }
-        if queued < BUSY_BYTES {
+        if queued < BUSY_BYTES && !self.beside_messages {
             return;
         }
         self.arrived = Some(arrived);
@@ -110,10 +157,26 @@ impl QueueBound {
         self.rates.iter().map(|(_, rate)| *rate).max()
     }
 
+    /// Bytes that may be written while so many are in flight or unsent, if there is a bound. Beside
+    /// messages these are whole segments, since nothing in the kernel holds back smaller ones.
+    pub fn room_bytes(&self, queued: u64) -> Option<u64> {
+        let room = self.bytes()?.saturating_sub(queued);
+        Some(match self.beside_messages {
+            true => room / self.segment_bytes * self.segment_bytes,
+            false => room,
+        })
+    }
+
     /// The bound in bytes, if there is one.
     pub fn bytes(&self) -> Option<u64> {
-        let bytes = self.highest()?.bytes_in(self.round_trips + WAIT);
-        Some(bytes.max(LEAST_BYTES))
+        let rate = self.highest()?;
+        Some(match self.beside_messages {
+            true => {
+                let least = SEGMENTS * self.segment_bytes;
+                rate.bytes_in(self.round_trips + WAIT_BESIDE_MESSAGES) + least
+            }
+            false => rate.bytes_in(self.round_trips + WAIT).max(LEAST_BYTES),
+        })
     }
 }
 
@@ -122,6 +185,7 @@ mod tests {
     use super::*;
 
     const MIN_RTT: Duration = Duration::from_millis(2);
+    const SEGMENT: u64 = 1_448;
     const NONE: Duration = Duration::ZERO;
     const MUCH: u64 = 1 << 20;
 
@@ -141,7 +205,13 @@ mod tests {
             for _ in 0..steps {
                 assert!(self.bound.is_due(self.now));
                 let queued = self.bound.bytes().map_or(window, |bytes| bytes.min(window));
-                self.bound.look(self.now, self.acked, queued, Some(MIN_RTT));
+                let state = SenderState {
+                    arrived_bytes: self.acked,
+                    queued_bytes: queued,
+                    min_rtt: Some(MIN_RTT),
+                    segment_bytes: SEGMENT,
+                };
+                self.bound.look(self.now, state);
                 assert!(!self.bound.is_due(self.now));
                 self.now += EVERY;
                 // A window for each round trip, as far as the link allows.
@@ -169,6 +239,31 @@ mod tests {
         let mut sender = Sender::default();
         sender.run(1.0, MUCH, NONE, 20);
         assert_eq!(sender.bound.bytes(), Some(32 << 10));
+    }
+
+    #[test]
+    fn beside_messages_it_has_10_ms_two_round_trips_and_two_segments() {
+        let beside = |mbps| {
+            let mut sender = Sender::default();
+            sender.bound.set_beside_messages(true);
+            sender.run(mbps, MUCH, NONE, 20);
+            sender
+        };
+        assert_eq!(beside(8.0).bound.bytes(), Some(16_896));
+        let mut sender = beside(1.0);
+        assert_eq!(sender.bound.bytes(), Some(4_646));
+        assert_eq!(sender.bound.room_bytes(0), Some(3 * SEGMENT));
+        assert_eq!(sender.bound.room_bytes(4_000), Some(0));
+        sender.bound.set_beside_messages(false);
+        assert_eq!(sender.bound.room_bytes(4_000), Some((32 << 10) - 4_000));
+    }
+
+    #[test]
+    fn unsent_bytes_last_for_150_ms() {
+        let most = |mbps| most_unsent_bytes(Some(BitRate::from_mbps(mbps)));
+        assert_eq!(most(8.0), 150_000);
+        assert_eq!(most(0.1), 16 << 10);
+        assert_eq!(most_unsent_bytes(None), 64 << 10);
     }
 
     #[test]

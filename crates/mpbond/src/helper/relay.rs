@@ -74,6 +74,8 @@ impl Helper {
             bound_bytes: self.config().buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
             is_one_of_several: Arc::clone(&one.is_one_of_several),
+            is_express: express,
+            messages: Arc::clone(&one.messages),
             // The few urgent bytes of an express do not wait.
             lent: link.filter(|_| !express).map(LentLink::rate),
             ..RelayOptions::default()

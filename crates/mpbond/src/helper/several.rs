@@ -1,8 +1,10 @@
-//! Whether a primary has several pipes to this helper.
+//! Pipes of a primary to this helper: whether it has several, and which relays share one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use mpbond_net::relay::PipeMessages;
 
 /// Addresses of the ends of a pipe's control connection, which tell the pipes of a primary apart;
 /// none for a Unix socket.
@@ -14,25 +16,27 @@ pub(super) struct Pipe {
     ends: Ends,
     /// Whether its primary has had several pipes since it has relays; shared by these.
     pub(super) is_one_of_several: Arc<AtomicBool>,
+    /// Messages over the pipe, shared by its relays.
+    pub(super) messages: Arc<PipeMessages>,
 }
 
 impl Pipe {
     /// The pipe of a new relay, beside those of the relays that its primary has.
     pub(super) fn new<'a>(ends: Ends, others: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut others = others.into_iter();
-        let Some(one) = others.next() else {
-            return Self {
-                ends,
-                is_one_of_several: Arc::default(),
-            };
-        };
-        if one.ends != ends || others.any(|other| other.ends != ends) {
-            one.is_one_of_several.store(true, Relaxed);
-        }
-        Self {
+        let mut pipe = Self {
             ends,
-            is_one_of_several: Arc::clone(&one.is_one_of_several),
+            is_one_of_several: Arc::default(),
+            messages: Arc::default(),
+        };
+        for other in others {
+            pipe.is_one_of_several = Arc::clone(&other.is_one_of_several);
+            if other.ends == ends {
+                pipe.messages = Arc::clone(&other.messages);
+            } else {
+                other.is_one_of_several.store(true, Relaxed);
+            }
         }
+        pipe
     }
 }
 
@@ -47,8 +51,10 @@ mod tests {
         let wifi = Pipe::new(ends(1), []);
         let express = Pipe::new(ends(1), [&wifi]);
         assert!(!is_set(&wifi) && !is_set(&express));
+        assert!(Arc::ptr_eq(&wifi.messages, &express.messages));
         let bluetooth = Pipe::new(None, [&express, &wifi]);
         assert!(is_set(&wifi) && is_set(&express) && is_set(&bluetooth));
+        assert!(!Arc::ptr_eq(&wifi.messages, &bluetooth.messages));
         drop((wifi, express));
         assert!(is_set(&Pipe::new(None, [&bluetooth])));
         // Once it has no relay, nothing is known any more.

@@ -3,8 +3,6 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -143,9 +141,9 @@ impl Direction {
         }
     }
 
-    /// Bounds what the sink, a TCP connection, has in flight or unsent, once that is wanted.
-    pub(super) fn with_short_queue(mut self, wanted: Arc<AtomicBool>) -> Self {
-        self.sink_queue = Some(SinkQueue::new(wanted));
+    /// Bounds what the sink, a TCP connection, has in flight or unsent.
+    pub(super) fn with_short_queue(mut self, queue: SinkQueue) -> Self {
+        self.sink_queue = Some(queue);
         self
     }
 
@@ -204,6 +202,9 @@ impl Direction {
         {
             r.map_err(failed(End::Sink))?;
             self.sink_full = false;
+            self.sink_queue
+                .iter_mut()
+                .for_each(SinkQueue::note_writable);
             due = true;
         }
         if let Some(queue) = &mut self.sink_queue {

@@ -11,7 +11,8 @@
 //! Of what is held for one of several pipes over TCP to a helper, its socket gets as much as waits
 //! for about 50 ms in front of the link ([`QueueBound`](mpbond_units::QueueBound), ADR 0053): a
 //! longer queue would overflow after a change from another pipe, and the application would wait for
-//! the repair.
+//! the repair. While the expresses of a pipe carry messages ([`PipeMessages`]), the others have
+//! what waits for 10 ms, also where it is the only pipe (ADR 0072): messages wait behind it.
 //! Where the link is lent at a rate ([`LentRate`]), less is read: receive buffers fill, and their
 //! senders slow down.
 //!
@@ -34,6 +35,7 @@ mod direction;
 mod hop;
 mod kernel_pipe;
 mod lent_rate;
+mod messages;
 mod ring;
 mod sink_queue;
 mod stats;
@@ -56,6 +58,8 @@ pub use arrivals::Arrivals;
 use direction::{Direction, End, Halt, Limits};
 use hop::{Hop, Other};
 pub use lent_rate::{LentRate, Pace};
+pub use messages::PipeMessages;
+use sink_queue::SinkQueue;
 pub use stats::{Budget, RelayHandle, RelayStats};
 use stats::{Shared, Sockets};
 
@@ -83,6 +87,11 @@ pub struct RelayOptions {
     /// Whether the helper has other pipes to the same primary. The queue of each over TCP is kept
     /// short then. It may be set while the relay runs.
     pub is_one_of_several: Arc<AtomicBool>,
+    /// Whether the relay is an express, whose bytes towards the primary may be messages.
+    pub is_express: bool,
+    /// Messages over the pipe, shared by its relays. Beside them, the queue of a pipe over TCP is
+    /// kept shorter, except an express's own.
+    pub messages: Arc<PipeMessages>,
     /// Rates of the link over which the HS-Path runs; `None`: not limited.
     pub lent: Option<Arc<LentRate>>,
 }
@@ -94,6 +103,8 @@ impl Default for RelayOptions {
             budget: None,
             longest_tick: LONGEST_TICK,
             is_one_of_several: Arc::default(),
+            is_express: false,
+            messages: Arc::default(),
             lent: None,
         }
     }
@@ -148,7 +159,7 @@ impl Relay {
         let pipe = pipe.into();
         options.bound_bytes = options.bound_bytes.max(MIN_BOUND_BYTES);
         // An unlimited send buffer could hold more than the bound.
-        let unsent = u32::try_from(options.bound_bytes / 4).unwrap_or(u32::MAX);
+        let unsent = u32::try_from(most_unsent_bytes(options.bound_bytes)).unwrap_or(u32::MAX);
         for socket in pipe.tcp().into_iter().chain([&hs]) {
             let s = SockRef::from(socket);
             s.set_tcp_nodelay(true)?;
@@ -204,8 +215,7 @@ impl Relay {
         };
         let (mut down, mut up) = (direction(), direction());
         if P::IS_TCP {
-            let wanted = Arc::clone(&self.options.is_one_of_several);
-            down = down.with_short_queue(wanted);
+            down = down.with_short_queue(SinkQueue::new(&self.options));
         }
         let mut stop = pin!(self.shared.stop.notified());
         let mut pipe_failure = pin!(pipe.failed());
@@ -245,7 +255,10 @@ impl Relay {
         for _ in 0..PASSES {
             let went_down = match down.poll_turn(cx, hs, pipe, limits(lent.map(|l| &l.down))) {
                 Poll::Ready(Ok(moved)) => {
-                    shared.bytes_down.fetch_add(moved.written, Relaxed);
+                    let before = shared.bytes_down.fetch_add(moved.written, Relaxed);
+                    let is_express = self.options.is_express;
+                    let messages = &self.options.messages;
+                    messages.note(is_express, before, moved.written);
                     shared.held_down.store(down.held_bytes(), Relaxed);
                     if moved.read > 0 {
                         shared.hs_byte_came_down();
@@ -295,6 +308,11 @@ impl Relay {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
+}
+
+/// Bytes of a relay with this bound that a socket may have unsent.
+fn most_unsent_bytes(bound_bytes: u64) -> u64 {
+    bound_bytes / 4
 }
 
 /// Fixes the receive buffer at `bytes` if the system's limit allows. A smaller buffer would cost

@@ -7,26 +7,40 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use mpbond_units::{QueueBound, Timestamp};
+use mpbond_units::{QueueBound, SenderState, Timestamp, most_unsent_bytes};
+use socket2::SockRef;
 use tokio::time::{Instant, Sleep};
 
 use super::hop::Hop;
+use super::{PipeMessages, RelayOptions};
 use crate::tcp;
 
 /// Interval of looks at a sink that has reached its bound: it has bytes for several of these.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// The same beside messages, where less waits in front of the link.
+const LOOK_AGAIN_SOON: Duration = Duration::from_millis(5);
 /// Interval of looks at a full socket.
 const LOOK_AT_FULL: Duration = Duration::from_millis(50);
 /// Looks in a row that find the same queue, after which the peer takes nothing: there is no bound
 /// then, so that an event of the socket, and no timer, tells that it goes on.
-const STUCK_LOOKS: u32 = 20;
+const STUCK_LOOKS: u32 = 40;
+/// Interval at which the limit of unsent bytes follows the delivery rate.
+const TUNE_EVERY: Duration = Duration::from_millis(50);
 
 /// The queue of a TCP connection that is a sink. No event of the socket tells that it has become
 /// shorter, hence the timer.
 #[derive(Debug)]
 pub(super) struct SinkQueue {
-    /// Without it there is no bound.
-    is_wanted: Arc<AtomicBool>,
+    /// Without it there is a bound beside messages only.
+    is_one_of_several: Arc<AtomicBool>,
+    /// Messages over other connections of the pipe.
+    messages: Option<Arc<PipeMessages>>,
+    beside_messages: bool,
+    /// Most bytes that the socket may have unsent, its present limit of these, and when that was
+    /// compared with the rate last.
+    most_unsent_bytes: u64,
+    unsent_bytes: u64,
+    tuned: Option<Timestamp>,
     bound: QueueBound,
     start: Instant,
     /// Bytes that were queued at the last look, and looks since it was another number.
@@ -38,9 +52,15 @@ pub(super) struct SinkQueue {
 }
 
 impl SinkQueue {
-    pub(super) fn new(is_wanted: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(options: &RelayOptions) -> Self {
+        let most_unsent_bytes = super::most_unsent_bytes(options.bound_bytes);
         Self {
-            is_wanted,
+            is_one_of_several: Arc::clone(&options.is_one_of_several),
+            messages: (!options.is_express).then(|| Arc::clone(&options.messages)),
+            beside_messages: false,
+            most_unsent_bytes,
+            unsent_bytes: most_unsent_bytes,
+            tuned: None,
             bound: QueueBound::default(),
             start: Instant::now(),
             queued: 0,
@@ -64,15 +84,27 @@ impl SinkQueue {
 
     /// The bound is reached.
     pub(super) fn note_at_bound(&mut self) {
-        self.rest(LOOK_AGAIN);
+        self.rest(match self.beside_messages {
+            true => LOOK_AGAIN_SOON,
+            false => LOOK_AGAIN,
+        });
     }
 
     /// The socket takes no more. Its event comes when half of what it has is sent, which is too
     /// seldom for its rate.
     pub(super) fn note_full(&mut self) {
-        if self.is_wanted.load(Relaxed) && !self.is_stuck() {
+        if self.is_wanted() && !self.is_stuck() {
             self.rest(LOOK_AT_FULL);
         }
+    }
+
+    /// A full socket takes bytes again.
+    pub(super) fn note_writable(&mut self) {
+        self.rests = false;
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.beside_messages || self.is_one_of_several.load(Relaxed)
     }
 
     fn rest(&mut self, time: Duration) {
@@ -86,24 +118,66 @@ impl SinkQueue {
 
     /// Bytes that may be written.
     pub(super) fn room_bytes(&mut self, sink: &impl Hop) -> io::Result<u64> {
-        if !self.is_wanted.load(Relaxed) {
+        let now = Timestamp::ZERO + self.start.elapsed();
+        self.tune(now, sink)?;
+        let messages = self.messages.as_ref();
+        self.beside_messages = messages.is_some_and(|messages| messages.has_messages());
+        if !self.is_wanted() {
             return Ok(u64::MAX);
         }
+        self.bound.set_beside_messages(self.beside_messages);
         let queued = tcp::send_queue_bytes(sink)?;
         self.same = match queued == self.queued {
             true => self.same.saturating_add(1),
             false => 0,
         };
         self.queued = queued;
-        let now = Timestamp::ZERO + self.start.elapsed();
         if self.bound.is_due(now)
             && let Some(info) = sink.tcp_info()?
             && let Some(acked) = info.bytes_acked
         {
-            let arrived = acked + info.sacked_bytes;
-            self.bound.look(now, arrived, queued, info.min_rtt);
+            let state = SenderState {
+                arrived_bytes: acked + info.sacked_bytes,
+                queued_bytes: queued,
+                min_rtt: info.min_rtt,
+                segment_bytes: info.mss_bytes,
+            };
+            self.bound.look(now, state);
         }
-        let bound = self.bound.bytes().filter(|_| !self.is_stuck());
-        Ok(bound.map_or(u64::MAX, |bytes| bytes.saturating_sub(queued)))
+        let room = self.bound.room_bytes(queued);
+        Ok(room.filter(|_| !self.is_stuck()).unwrap_or(u64::MAX))
+    }
+
+    /// Keeps what the socket has unsent as short as its rate allows.
+    fn tune(&mut self, now: Timestamp, sink: &impl Hop) -> io::Result<()> {
+        if self.tuned.is_some_and(|at| now.since(at) < TUNE_EVERY) {
+            return Ok(());
+        }
+        self.tuned = Some(now);
+        if let Some(info) = sink.tcp_info()? {
+            let bytes = most_unsent_bytes(info.delivery_rate).min(self.most_unsent_bytes);
+            if bytes != self.unsent_bytes {
+                self.unsent_bytes = bytes;
+                let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                SockRef::from(sink).set_tcp_notsent_lowat(bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_event_ends_the_rest_of_a_full_socket() {
+        let options = RelayOptions::default();
+        options.is_one_of_several.store(true, Relaxed);
+        let mut queue = SinkQueue::new(&options);
+        queue.note_full();
+        assert!(queue.rests());
+        queue.note_writable();
+        assert!(!queue.rests());
     }
 }

@@ -38,8 +38,17 @@ impl World {
                 continue;
             };
             let (pipe_socket, hs_socket) = self.net.helper_sockets(line.first, hs);
+            let messages = &mut self.messages[line.route];
+            let beside = !line.attempt.express && messages.has_messages(self.now);
+            relay.set_beside_messages(beside);
+            let before = relay.backward_relayed_bytes();
             if relay.handle(self.now, pipe_socket, hs_socket) {
                 moved = true;
+                let bytes = relay.backward_relayed_bytes() - before;
+                match line.attempt.express {
+                    true => messages.express(self.now, before, bytes),
+                    false => messages.others(bytes),
+                }
                 let taken = relay.backward_taken_bytes();
                 line.reporting.note_downlink(self.now, taken);
                 self.net.push(self.now, line.first, End::B);

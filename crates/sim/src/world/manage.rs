@@ -138,10 +138,10 @@ impl World {
             let routes = self.scenario.routes.iter();
             let pipes = routes.filter(|r| r.helper == Some(helper));
             let is_tcp = self.scenario.links[r.links[0]].bluetooth.is_none();
-            match pipes.count() > 1 {
-                _ if !is_tcp => relay(bound).with_sojourn(),
-                true => relay(bound).with_short_queue(),
-                false => relay(bound),
+            let several = pipes.count() > 1;
+            match is_tcp {
+                true => relay(bound).with_short_queue(several),
+                false => relay(bound).with_sojourn(),
             }
         });
         // A device that only forwards is no end of a connection.

@@ -74,7 +74,7 @@ use std::time::Duration;
 
 use mpbond_manager::Manager;
 use mpbond_session::Session;
-use mpbond_units::Timestamp;
+use mpbond_units::{MessageWatch, Timestamp};
 
 pub use app::End as StreamEnd;
 pub use bluetooth::Bluetooth;
@@ -135,6 +135,8 @@ pub struct World {
     moves: Vec<u16>,
     manager: Manager,
     watched: WatchedPipes,
+    /// Messages of each route's pipe.
+    messages: Vec<MessageWatch>,
     signals: Signals,
     /// The primary with its present session, the proxy's newest process.
     hosts: [Host; 2],
@@ -201,6 +203,7 @@ impl World {
             moves: vec![0; scenario.routes.len()],
             manager: first_manager(&scenario),
             watched: WatchedPipes::new(&scenario),
+            messages: vec![MessageWatch::default(); scenario.routes.len()],
             signals: Signals::new(&scenario),
             hosts: [
                 Host::primary(scenario.client.clone()),

@@ -11,12 +11,15 @@ use tokio::task::JoinHandle;
 use super::*;
 
 mod lent;
+mod queue;
 
 async fn tcp_pair(recv_buffer: Option<u32>) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let socket = TcpSocket::new_v4().unwrap();
     if let Some(bytes) = recv_buffer {
         socket.set_recv_buffer_size(bytes).unwrap();
+        // Segments as long as the buffer would be acknowledged after 40 ms.
+        SockRef::from(&socket).set_tcp_mss(1448).unwrap();
     }
     let far = socket
         .connect(listener.local_addr().unwrap())
@@ -546,54 +549,6 @@ async fn median_delay(w: &mut World) -> Duration {
     }
     delays.sort();
     delays[delays.len() / 2]
-}
-
-/// What waits in the socket of a pipe whose primary reads at most 2 MB/s.
-async fn longest_queue(options: RelayOptions) -> u64 {
-    let mut w = world(options).await;
-    let pump = tokio::spawn(async move {
-        send_pattern(&mut w.proxy, 8 << 20, 100_000).await;
-        w.proxy
-    });
-    let (mut longest, mut read) = (0, 0);
-    while read < 3 << 20 {
-        let mut block = vec![0; 20_000];
-        let n = w.primary.read(&mut block).await.unwrap();
-        assert!(block[..n] == pattern(read, n)[..]);
-        read += n as u64;
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        // What was written before a rate was known has left.
-        if read > 2 << 20 {
-            let pipe = w.handle.stats().unwrap().pipe.unwrap();
-            longest = longest.max(pipe.notsent_bytes.unwrap());
-        }
-    }
-    let level = w.handle.stats().unwrap().level_down_bytes;
-    assert!(level > 1 << 20, "{level} bytes wait at the helper");
-    // All else comes, too.
-    let mut rest = vec![0; 100_000];
-    while read < 8 << 20 {
-        let n = w.primary.read(&mut rest).await.unwrap();
-        assert!(n > 0 && rest[..n] == pattern(read, n)[..]);
-        read += n as u64;
-    }
-    assert_eq!(w.primary.read(&mut rest).await.unwrap(), 0);
-    drop(pump.await.unwrap());
-    longest
-}
-
-/// What comes faster waits in the relay, and not in the socket, where a quarter of the bound, 1
-/// MiB, waits for an only pipe.
-#[tokio::test]
-async fn one_of_several_pipes_over_tcp_has_a_short_queue() {
-    let several = RelayOptions::default();
-    several.is_one_of_several.store(true, Relaxed);
-    let (several, only) = tokio::join!(
-        longest_queue(several),
-        longest_queue(RelayOptions::default())
-    );
-    assert!(several < 400_000, "{several} bytes were not sent");
-    assert!(only > 600_000, "{only} bytes were not sent");
 }
 
 #[tokio::test]

@@ -1,0 +1,63 @@
+//! Queues of pipes over TCP: of one of several, and beside messages.
+
+use super::*;
+
+/// What waits in the socket of a pipe whose primary reads at most 2 MB/s.
+async fn longest_queue(options: RelayOptions) -> u64 {
+    let mut w = world(options).await;
+    let pump = tokio::spawn(async move {
+        send_pattern(&mut w.proxy, 8 << 20, 100_000).await;
+        w.proxy
+    });
+    let (mut longest, mut read) = (0, 0);
+    while read < 3 << 20 {
+        let mut block = vec![0; 20_000];
+        let n = w.primary.read(&mut block).await.unwrap();
+        assert!(block[..n] == pattern(read, n)[..]);
+        read += n as u64;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        // What was written before a rate was known has left.
+        if read > 2 << 20 {
+            let pipe = w.handle.stats().unwrap().pipe.unwrap();
+            longest = longest.max(pipe.notsent_bytes.unwrap());
+        }
+    }
+    let level = w.handle.stats().unwrap().level_down_bytes;
+    assert!(level > 1 << 20, "{level} bytes wait at the helper");
+    // All else comes, too.
+    let mut rest = vec![0; 100_000];
+    while read < 8 << 20 {
+        let n = w.primary.read(&mut rest).await.unwrap();
+        assert!(n > 0 && rest[..n] == pattern(read, n)[..]);
+        read += n as u64;
+    }
+    assert_eq!(w.primary.read(&mut rest).await.unwrap(), 0);
+    drop(pump.await.unwrap());
+    longest
+}
+
+/// What comes faster waits in the relay, and not in the socket, where a quarter of the bound, 1
+/// MiB, waits for an only pipe.
+#[tokio::test]
+async fn one_of_several_pipes_and_one_beside_messages_have_short_queues() {
+    let several = RelayOptions::default();
+    several.is_one_of_several.store(true, Relaxed);
+    let beside_messages = RelayOptions::default();
+    let messages = Arc::clone(&beside_messages.messages);
+    let (several, beside_messages, only, ()) = tokio::join!(
+        longest_queue(several),
+        longest_queue(beside_messages),
+        longest_queue(RelayOptions::default()),
+        async move {
+            // 0.6 MB later.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            messages.note(true, 4 << 10, 2 << 10);
+        }
+    );
+    assert!(several < 400_000, "{several} bytes were not sent");
+    assert!(
+        beside_messages < 200_000,
+        "{beside_messages} bytes were not sent"
+    );
+    assert!(only > 600_000, "{only} bytes were not sent");
+}
