@@ -153,6 +153,35 @@ fn a_connection_has_one_path_at_a_time_and_another_one_when_that_fails() {
 }
 
 #[test]
+fn a_helper_that_a_rule_names_is_used_in_full_beside_an_idle_path() {
+    play_with_counters("policy_paths::helper_beside_idle");
+}
+
+#[test]
+#[ignore = "a role of another test"]
+fn helper_beside_idle() {
+    if !is_called_for() {
+        return;
+    }
+    let origin = origin();
+    let (bond, counters, _daemons) = start_scheduled("mpbond", "", |_| ());
+    put(&bond, "[policy]\ndefault = { paths = [\"helper\"] }\n");
+    let size = 6 * SIZE;
+    let begun = Instant::now();
+    let carried = counters.carried(|| {
+        let running = download_over(bond.connect(origin).unwrap(), size);
+        assert_eq!(running.end().unwrap(), size as usize);
+    });
+    assert!(carried[0] < LITTLE, "{carried:?}");
+    // 28 KiB with each ACK would take 20 s; an idle machine takes 0.2 s.
+    assert!(
+        begun.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
 #[ignore = "a role of another test"]
 fn one_path() {
     if !is_called_for() {

@@ -100,8 +100,8 @@ const QUEUED_FOR: Duration = Duration::from_millis(5);
 const RTT_LASTS: Duration = Duration::from_millis(250);
 
 /// What a path through a helper may owe while its far hop has shown no rate, beside what has been
-/// acknowledged since something was owed again: less than the copies of a transfer's end, so that a
-/// path that turns out slow costs bytes, no time.
+/// acknowledged since a pause or since fewer bytes were owed: less than the copies of a transfer's
+/// end, so that a path that turns out slow costs bytes, no time.
 const UNPROVEN_BYTES: u64 = 28 << 10;
 
 /// Maximum age of an arrival rate that is used.
@@ -168,6 +168,8 @@ pub(crate) struct Estimator {
     busy_since: Timestamp,
     /// The count then.
     count_before: u64,
+    /// The count from which acknowledged octets widen what a helper without a rate is owed.
+    unproven_from: u64,
     /// Octets written by then.
     sent_before: u64,
     /// The round-trip time then, if it was measured lately.
@@ -241,9 +243,17 @@ impl Estimator {
 
     /// Octets are written while none are owed, after `sent` others.
     pub(crate) fn owes_again(&mut self, now: Timestamp, sent: u64) {
+        let count = self.last.map_or(0, |last| last.count);
+        // Over a fast path, one ACK takes all that the bound allows: the bound held the path back,
+        // and goes on to widen.
+        let filled = sent.saturating_sub(self.sent_before) > UNPROVEN_BYTES;
+        let paused = self.last.is_none_or(|last| now.since(last.at) > RTT_LASTS);
+        if !filled || paused {
+            self.unproven_from = count;
+        }
         self.sent_before = sent;
         self.busy_since = now;
-        self.count_before = self.last.map_or(0, |last| last.count);
+        self.count_before = count;
         let is_new = now.since(self.grew_at) < RTT_LASTS;
         self.rtt_before = self.path.srtt * u32::from(is_new);
     }
@@ -636,7 +646,7 @@ impl Estimator {
     /// and as much again as was acknowledged, as in slow start.
     pub(crate) fn unproven_is_full(&self, now: Timestamp, sent: u64, acked: u64) -> bool {
         let owed = sent.saturating_sub(acked);
-        let allowed = UNPROVEN_BYTES + acked.saturating_sub(self.count_before);
+        let allowed = UNPROVEN_BYTES + acked.saturating_sub(self.unproven_from);
         self.through_helper && owed > allowed && !self.far_is_shown(now)
     }
 

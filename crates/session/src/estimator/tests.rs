@@ -254,6 +254,29 @@ fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
     assert!(!e.unproven_is_full(ms(80), 99_000, 14_000));
 }
 
+/// Over a path without delay, one ACK takes all that the bound allows, so that nothing is owed when
+/// the next octets are written.
+#[test]
+fn the_bound_of_a_path_without_a_rate_widens_though_each_ack_takes_all() {
+    // Octets of each flight, pause after each ACK, and whether a fifth flight may have 200 kB.
+    for (flight, pause, may) in [(60_000, 0, true), (20_000, 0, false), (60_000, 300, false)] {
+        let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+        e.on_path(ms(0), info(0, MB));
+        let (mut now, mut sent) = (0, 0);
+        for _ in 0..4 {
+            e.owes_again(ms(now), sent);
+            sent += flight;
+            now += 25;
+            e.on_count(sent, ms(now), ms(now));
+            now += pause;
+        }
+        e.owes_again(ms(now), sent);
+        assert_eq!(e.far_throughput(ms(now)), None);
+        let is_full = e.unproven_is_full(ms(now), sent + 200_000, sent);
+        assert_eq!(!is_full, may, "{flight}, {pause}");
+    }
+}
+
 /// Through a helper whose far hop passes on a number of bytes in a millisecond, with a round trip
 /// of 14 ms. It holds 20 kB: fewer than count as a backlog of a fast hop.
 #[test]
