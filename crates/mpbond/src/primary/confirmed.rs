@@ -89,7 +89,7 @@ pub(super) async fn serve(
         }
         Some(Answer::Refused(code)) => connection.refused(refusal(code)).await,
         Some(Answer::Unheard) if ruling.is_current(primary) => {
-            room::without_proxy(primary, connection).await;
+            room::without_proxy(primary, connection, ruling).await;
         }
         // The policy has changed, or the session has ended.
         Some(Answer::Unheard) | None => return Some((connection, share)),

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::reach::Reach;
-use crate::driver::keep_alive;
+use crate::driver::{AppSocket as _, Budget, Client, keep_alive};
 use crate::own_mark::OWN_MARK;
 
 /// Time within which a destination has to answer.
@@ -38,8 +38,13 @@ pub(super) fn resolver() -> Rc<Resolver<()>> {
     })
 }
 
-/// Serves an intercepted connection without the session.
-pub(super) async fn serve(resolver: &Rc<Resolver<()>>, connection: Intercepted, to: &Destination) {
+/// Serves an intercepted connection without the session, within the budget of its rule.
+pub(super) async fn serve(
+    resolver: &Rc<Resolver<()>>,
+    connection: Intercepted,
+    to: &Destination,
+    budget: Option<Rc<Budget>>,
+) {
     let reach = Reach::of(connection.peer().ip());
     let mut origin = match timeout(DIRECT_WITHIN, connect(resolver, to, reach)).await {
         Ok(Ok(origin)) => origin,
@@ -57,9 +62,12 @@ pub(super) async fn serve(resolver: &Rc<Resolver<()>>, connection: Intercepted, 
         Err(_) => return connection.refused(Refusal::TimedOut).await,
     };
     match connection.accepted().await {
-        Ok(mut client) => {
+        Ok(client) => {
+            let mut client = Client::new(client, None, budget, ());
             if let Err(e) = copy_bidirectional(&mut client, &mut origin).await {
                 debug!(%to, error = %e, "direct connection broke");
+                // What is cut short is not complete.
+                Box::new(client).abort(None);
             }
         }
         Err(e) => debug!(%to, error = %e, "client left"),

@@ -169,7 +169,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         ruling.note(&primary, &connection);
         let place = match room {
             None if ruling.handling == Handling::Direct => {
-                return direct::serve(&primary.resolver, connection, &asked).await;
+                return direct::serve(&primary.resolver, connection, &asked, None).await;
             }
             None => return connection.refused(Refusal::NotAllowed).await,
             Some(Room::Free(place)) => place,
@@ -181,7 +181,9 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
                 info!(%to, "connection refused: the proxy has no route for this address family");
                 return connection.refused(Refusal::HostUnreachable).await;
             }
-            Some(Room::WithoutProxy) => return without_proxy(&primary, connection).await,
+            Some(Room::WithoutProxy) => {
+                return without_proxy(&primary, connection, &ruling).await;
+            }
             Some(Room::NotPermitted(reason)) => {
                 return not_permitted(&primary, connection, &ruling, reason).await;
             }

@@ -86,7 +86,7 @@ impl Primary {
 
     /// Whether bytes have long not moved.
     fn is_quiet(&self) -> bool {
-        self.quiet_for() >= IDLE_LONG
+        self.quiet_for() >= IDLE_LONG && !self.limits.have_direct()
     }
 
     /// Time since bytes last moved, as far as a session is open.

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 use mpbond_manager::LinkId;
 use mpbond_policy::{Battery, Charge, Supply};
@@ -68,6 +69,8 @@ pub(super) struct Limits {
     /// What sessions have been told.
     pub(super) applied: RefCell<Excluded>,
     pub(super) is_watched: Cell<bool>,
+    /// Held by connections with a budget that go direct.
+    direct: Rc<()>,
     /// Used bytes at the last look of the watch.
     pub(super) looked: RefCell<HashMap<Capped, u64>>,
 }
@@ -87,8 +90,19 @@ impl Limits {
             metered_told: Spaced::default(),
             applied: RefCell::default(),
             is_watched: Cell::default(),
+            direct: Rc::default(),
             looked: RefCell::default(),
         })
+    }
+
+    /// A connection with a budget goes direct, until what is returned is dropped.
+    pub(super) fn enter_direct(&self) -> Rc<()> {
+        Rc::clone(&self.direct)
+    }
+
+    /// Whether connections with budgets go direct: no session tells that they move bytes.
+    pub(super) fn have_direct(&self) -> bool {
+        Rc::strong_count(&self.direct) > 1
     }
 
     /// Whether the cap of a link is used up.

@@ -191,7 +191,7 @@ pub(super) async fn usable_session(primary: &Rc<Primary>) -> Option<Driver> {
 }
 
 /// No path to the proxy works.
-pub(super) async fn without_proxy(primary: &Primary, connection: Intercepted) {
+pub(super) async fn without_proxy(primary: &Rc<Primary>, connection: Intercepted, ruling: &Ruling) {
     let to = connection.destination().clone();
     match primary.on_proxy_loss.get() {
         OnProxyLoss::Fail => {
@@ -201,7 +201,10 @@ pub(super) async fn without_proxy(primary: &Primary, connection: Intercepted) {
         OnProxyLoss::Direct => {
             warn!(%to, "no path to the proxy: connection goes direct, over one path");
             primary.direct.update(|n| n + 1);
-            direct::serve(&primary.resolver, connection, &to).await;
+            let budget = primary.budget_of(ruling);
+            let _counted = budget.is_some().then(|| primary.limits.enter_direct());
+            primary.watch_limits();
+            direct::serve(&primary.resolver, connection, &to, budget).await;
         }
     }
 }

@@ -571,3 +571,42 @@ fn connections_of_a_rule_move_no_more_than_its_budget() {
     mpbond::status_socket::reload(&bond.file("primary.sock")).unwrap();
     download(&bond, origin);
 }
+
+#[test]
+fn connections_that_go_direct_move_no_more_than_the_budget_of_their_rule() {
+    let (origin, other) = (origin(), origin());
+    let more = "policy = \"policy.toml\"\non_proxy_loss = \"direct\"";
+    let bond = Bond::new(Ways::Own, more, "");
+    let policy = format!(
+        "[[rule]]\nname = \"some\"\nport = {}\n\
+         set = {{ budget = {{ bytes = \"6 MB\", zone = \"UTC\" }} }}\n",
+        origin.port()
+    );
+    std::fs::write(bond.file("policy.toml"), policy).unwrap();
+    // There is no proxy.
+    let mut primary = bond.start("primary");
+    let used = || {
+        let account = std::fs::read_to_string(bond.file("primary.usage")).unwrap_or_default();
+        let mut lines = account
+            .lines()
+            .filter_map(|line| line.strip_prefix("used_bytes = "));
+        lines
+            .next()
+            .map_or(0, |bytes| bytes.parse::<u64>().unwrap())
+    };
+    let size = u64::from(SIZE);
+    let kept = bond.connect(origin).unwrap();
+    download(&bond, origin);
+    until("it is counted", || used() >= size);
+    assert!(primary.stop().success());
+    drop(kept);
+    let _primary = bond.start("primary");
+    assert!(used() >= size, "over a restart");
+    let cut = download_over(bond.connect(origin).unwrap(), SIZE);
+    let (came, result) = cut.end_with_count();
+    let left = 6_000_000 - SIZE as usize - 2 * 4;
+    assert!((left - 200_000..=left + 131_072).contains(&came), "{came}");
+    assert!(result.is_err(), "what is cut short is reset");
+    assert_eq!(bond.connect(origin).err(), Some(2));
+    assert!(bond.works(other), "of no rule");
+}
