@@ -51,7 +51,7 @@ export interface Link {
   ethernet?: { used: boolean; reason?: string };
   energy?: Energy;
   pipe_energy?: PipeEnergy;
-  cap?: { used_bytes: number; bytes: number; resets: string; days?: { day: string; bytes: number }[] };
+  cap?: { used_bytes: number; bytes: number; resets: string; used_up?: boolean; days?: { day: string; bytes: number }[] };
   battery_percent?: number;
   charging?: boolean;
   lent_bytes_left?: number;

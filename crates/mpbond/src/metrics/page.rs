@@ -1,10 +1,10 @@
 //! The page of metrics. Labels are names of peers and paths, never numbers of a run: a restart
 //! makes no new series.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::status::{SessionStatus, Status, SubflowStatus};
+use crate::status::{CapStatus, SessionStatus, Status, SubflowStatus};
 
 /// Type of a metric.
 #[derive(Clone, Copy)]
@@ -40,6 +40,7 @@ pub fn text(s: &Status) -> String {
     sessions(&mut page, s);
     paths(&mut page, s);
     gauges_of_paths(&mut page, s);
+    caps(&mut page, s);
     radios(&mut page, s);
     relays(&mut page, s);
     page.text
@@ -185,9 +186,13 @@ fn paths(page: &mut Page, s: &Status) {
     for link in &s.links {
         up.insert(path_label(s, "", &link.name), false);
     }
+    let links = s.links.iter();
+    let used_up = links.filter(|link| link.cap.as_ref().is_some_and(|cap| cap.used_up));
+    let used_up: BTreeSet<&str> = used_up.map(|link| link.name.as_str()).collect();
     for session in &s.sessions {
         for subflow in &session.subflows {
-            let carries = ["up", "backup"].contains(&subflow.state.as_str());
+            let carries = ["up", "backup"].contains(&subflow.state.as_str())
+                && !used_up.contains(subflow.name.as_str());
             *up.entry(path_label(s, &session.peer, &subflow.name))
                 .or_default() |= carries;
         }
@@ -261,6 +266,28 @@ fn gauges_of_paths(page: &mut Page, s: &Status) {
         "mpbond_path_potentially_failed",
         "1 while acknowledgements of the path have stopped for longer than any repair takes.",
         each(|f| f64::from(u8::from(f.state == "potentially-failed"))),
+    );
+}
+
+/// Use of the caps of links.
+fn caps(page: &mut Page, s: &Status) {
+    let links = s.links.iter();
+    let with = links.filter_map(|link| Some((label("path", &link.name), link.cap.as_ref()?)));
+    let with: Vec<_> = with.collect();
+    let each = |value: fn(&CapStatus) -> u64| -> Samples {
+        let all = with.iter();
+        all.map(|(labels, cap)| (labels.clone(), value(cap) as f64))
+            .collect()
+    };
+    page.gauge(
+        "mpbond_cap_used_bytes",
+        "Bytes used of the path's cap in its period, both ways.",
+        each(|cap| cap.used_bytes),
+    );
+    page.gauge(
+        "mpbond_cap_limit_bytes",
+        "Bytes of that cap.",
+        each(|cap| cap.bytes),
     );
 }
 
@@ -340,7 +367,6 @@ fn label(name: &str, value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::io::Write as _;
     use std::process::{Command, Stdio};
 
@@ -373,6 +399,14 @@ mod tests {
             joules: 25.5,
             days: vec![day("2026-11-26", 120.0), day("2026-11-27", 26.25)],
             woken_for: None,
+        }
+    }
+
+    fn cap() -> CapStatus {
+        CapStatus {
+            used_bytes: 10_000,
+            bytes: 30_000,
+            ..CapStatus::default()
         }
     }
 
@@ -415,6 +449,7 @@ mod tests {
             links: vec![LinkStatus {
                 name: "lte".into(),
                 energy: (role == "primary").then(energy),
+                cap: (role == "primary").then(cap),
                 ..LinkStatus::default()
             }],
             relays: vec![RelayStatus {
@@ -449,6 +484,8 @@ mod tests {
             "mpbond_path_up{path=\"a \\\"b\\\"\"} 1",
             "mpbond_path_up{path=\"lte\"} 0",
             "mpbond_path_joins_total{path=\"a \\\"b\\\"\"} 4",
+            "mpbond_cap_used_bytes{path=\"lte\"} 10000",
+            "mpbond_cap_limit_bytes{path=\"lte\"} 30000",
             "mpbond_path_bytes_total{path=\"a \\\"b\\\"\",direction=\"in\"} 12",
             "mpbond_path_pad_seconds{path=\"a \\\"b\\\"\"} 0.04",
             "mpbond_path_throughput_bytes_per_second{path=\"a \\\"b\\\"\"} 1000000",
@@ -465,6 +502,21 @@ mod tests {
             ["mpbond_uptime_seconds"],
             "no family without a sample"
         );
+    }
+
+    #[test]
+    fn a_path_whose_cap_is_used_up_is_not_up() {
+        let mut status = status("primary", 1);
+        status.links[0].name = "a \"b\"".into();
+        for used_up in [false, true] {
+            status.links[0].cap = Some(CapStatus { used_up, ..cap() });
+            let page = text(&status);
+            let line = format!(
+                "mpbond_path_up{{path=\"a \\\"b\\\"\"}} {}",
+                i32::from(!used_up)
+            );
+            assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");
+        }
     }
 
     #[test]

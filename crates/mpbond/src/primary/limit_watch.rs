@@ -503,9 +503,11 @@ impl Primary {
             day: day.to_string(),
             bytes,
         };
+        let used_bytes = usage.used_bytes(&Capped::Link(link.to_owned()));
         Some(CapStatus {
-            used_bytes: usage.used_bytes(&Capped::Link(link.to_owned())),
+            used_bytes,
             bytes: cap.bytes,
+            used_up: used_bytes >= cap.bytes && cap.at_cap == AtCap::Off,
             resets: period.next_day.to_string(),
             days: days.into_iter().map(day).collect(),
         })

@@ -616,6 +616,9 @@ pub struct CapStatus {
     pub bytes: u64,
     /// Day on which the next period begins, as 2026-12-01.
     pub resets: String,
+    /// Whether the link carries nothing until then, since all is used (`at_cap = "off"`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub used_up: bool,
     /// Bytes on the days of the period up to this one in the time zone of the cap, oldest first.
     /// Earlier days without any are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -110,6 +110,7 @@ fn cap_of_a_helper() {
     let used_up = used(&bond, "helper");
     assert!((cap..cap + 1_500_000).contains(&used_up), "{used_up}");
     assert!((cap..cap + 2_000_000).contains(&helper), "{helper}");
+    assert!(link(&bond, "helper").cap.unwrap().used_up);
     primary.logs("the cap of a link is used up: it carries nothing more");
     primary.logs("much of a link's cap is used");
     let other = counters.carried(|| download(&bond, origin));
@@ -128,6 +129,7 @@ fn cap_of_a_helper() {
     let stream = bond.connect(origin).unwrap();
     let carried = counters.carried(|| {
         put(&bond, &capped("30 MB", ""));
+        assert!(!link(&bond, "helper").cap.unwrap().used_up);
         let all = download_over(stream, SIZE).end().unwrap();
         assert_eq!(all, SIZE as usize);
     });

@@ -154,7 +154,10 @@ fn links(text: &mut String, links: &[LinkStatus]) {
         vec![
             l.name.as_str().into(),
             l.kind.as_str().into(),
-            state(&l.state),
+            state(match &l.cap {
+                Some(cap) if cap.used_up && l.state == "up" => "cap used",
+                _ => &l.state,
+            }),
         ]
     });
     let rows: Vec<Vec<Cell>> = rows.collect();
@@ -195,8 +198,13 @@ fn links(text: &mut String, links: &[LinkStatus]) {
         }
         if let Some(cap) = &link.cap {
             let (used, bytes) = (human::bytes(cap.used_bytes), human::bytes(cap.bytes));
+            let nothing = if cap.used_up {
+                ": carries nothing till then"
+            } else {
+                ""
+            };
             let about = format!(
-                "  {}: {used} of {bytes} used until {}",
+                "  {}: {used} of {bytes} used until {}{nothing}",
                 link.name, cap.resets
             );
             text.push_str(&wrapped(&about, 4));

@@ -411,3 +411,19 @@ fn a_helper() {
         "{text}"
     );
 }
+
+#[test]
+fn a_link_whose_cap_is_used_up_is_not_shown_as_up() {
+    let mut status = primary(0, 10.0);
+    status.links[0].cap = Some(mpbond::status::CapStatus {
+        used_bytes: 31_000_000,
+        bytes: 30_000_000,
+        resets: "2026-12-01".into(),
+        used_up: true,
+        ..Default::default()
+    });
+    let text = plain(&status, None);
+    assert!(text.contains("lte   path  cap used\n"), "{text}");
+    let used = "lte: 31.0 MB of 30.0 MB used until 2026-12-01: carries nothing till then";
+    assert!(text.contains(used), "{text}");
+}
