@@ -119,7 +119,11 @@ fn sessions(page: &mut Page, s: &Status) {
         let sums = sums.into_iter();
         sums.map(|(labels, value)| (labels, value as f64)).collect()
     };
-    page.gauge("mpbond_sessions", "Sessions.", sum(|_| 1));
+    page.gauge(
+        "mpbond_sessions",
+        "Sessions that are established and not lost, those that retire included.",
+        sum(|x| u64::from(!["joining", "lost"].contains(&x.state.as_str()))),
+    );
     page.gauge(
         "mpbond_streams_open",
         "Open streams.",
@@ -515,6 +519,22 @@ mod tests {
                 "mpbond_path_up{{path=\"a \\\"b\\\"\"}} {}",
                 i32::from(!used_up)
             );
+            assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn sessions_that_were_never_established_or_are_lost_do_not_count() {
+        let mut status = status("primary", 1);
+        for (first, second, count) in [
+            ("up", "retiring", 2),
+            ("waiting", "lost", 1),
+            ("joining", "lost", 0),
+        ] {
+            status.sessions[0].state = first.into();
+            status.sessions[1].state = second.into();
+            let page = text(&status);
+            let line = format!("mpbond_sessions {count}");
             assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");
         }
     }
