@@ -1,12 +1,13 @@
 //! `mpbond speed`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use mpbond::config::{PrimaryConfig, Role, config_file};
-use mpbond::speed::{Rates, Span, SpeedTest};
+use mpbond::speed::{Left, Rates, Span, SpeedTest, left};
 use mpbond_command::{Failure, print};
 use mpbond_manager::LinkId;
 use mpbond_net::Identity;
@@ -28,14 +29,18 @@ const OF_THE_PIPE: f64 = 0.8;
 /// Each own path, and each way through a helper, is measured alone from this primary to the proxy,
 /// down and up; then the pipe to the helper. That tells whether the pipe or the helper's own link
 /// is the bottleneck. A link that drops large packets is measured with smaller segments. The tests
-/// take as much data as the links carry in that time, which counts for a helper's monthly budget.
-/// Other traffic goes on meanwhile, and takes its part. Ctrl-C ends it at once.
+/// take as much data as the links carry in that time, which counts for a helper's monthly budget:
+/// at 100 Mbit/s and with --seconds 4, 75 MB in each direction, and as much again over the pipe of
+/// a helper. A link whose cap by the policy is used up is not measured, and a test ends before it
+/// has moved all that a cap leaves. Other traffic goes on meanwhile, and takes its part. Ctrl-C
+/// ends it at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   sudo mpbond speed                   every path of /etc/mpbond/primary.toml
   sudo mpbond speed wlan0 \"my phone\"  these only
   mpbond speed --config primary.toml --json
+  mpbond speed --over-cap             also links whose caps are used up
 
 Exit code 0 when everything was measured, 1 otherwise, 2 when the configuration is wrong.")]
 pub(super) struct SpeedArgs {
@@ -52,6 +57,9 @@ pub(super) struct SpeedArgs {
         value_parser = clap::value_parser!(u8).range(1..=20)
     )]
     seconds: u8,
+    /// Measure links although their caps are used up, and beyond what the caps leave.
+    #[arg(long)]
+    over_cap: bool,
     /// Print JSON, for programs. Rates are in Mbit/s.
     #[arg(long)]
     json: bool,
@@ -129,11 +137,15 @@ impl SpeedArgs {
             let again = command("speed", Role::Primary, &file);
             Failure::run(format_args!("{e}; this needs the device's key: {again}"))
         })?;
+        let caps = match self.over_cap {
+            true => BTreeMap::new(),
+            false => left(&config).map_err(Failure::run)?,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(Failure::run)?;
-        let all = LocalSet::new().block_on(&runtime, self.measure(&config, &identity))?;
+        let all = LocalSet::new().block_on(&runtime, self.measure(&config, &identity, &caps))?;
         if self.json {
             let text = serde_json::to_string_pretty(&all).map_err(Failure::run)?;
             print(&format!("{text}\n"))?;
@@ -151,6 +163,7 @@ impl SpeedArgs {
         &self,
         config: &PrimaryConfig,
         identity: &Identity,
+        caps: &BTreeMap<String, Left>,
     ) -> Result<Vec<Measurement>, Failure> {
         let span = Span {
             warm_up: WARM_UP,
@@ -175,13 +188,13 @@ impl SpeedArgs {
         };
         for (link, path) in (0..).map(LinkId).zip(&config.paths) {
             if is_asked(&path.name) {
-                let rates = test.path(link, path).await;
+                let rates = test.path(link, path, caps.get(&path.name)).await;
                 note(Measurement::new("path", &path.name, &rates))?;
             }
         }
         for (link, helper) in (config.paths.len()..).map(LinkId).zip(&config.helpers) {
             if is_asked(&helper.name) {
-                let rates = test.through(link, helper).await;
+                let rates = test.through(link, helper, caps.get(&helper.name)).await;
                 note(Measurement::new("helper", &helper.name, &rates))?;
                 let rates = test.pipe(helper).await;
                 note(Measurement::new("pipe", &helper.name, &rates))?;

@@ -5,6 +5,7 @@
 //! ([`service`]), which sends or discards octets. A pipe is measured by a connection that ends in
 //! the helper. The primary that may run beside it is not involved.
 
+mod caps;
 mod endless;
 mod links;
 mod pipe;
@@ -20,6 +21,8 @@ use mpbond_units::BitRate;
 
 use crate::config::{HelperRef, PathConfig, PrimaryConfig};
 
+use caps::Allowance;
+pub use caps::{Left, left};
 pub use links::Links;
 pub(crate) use pipe::Pipe;
 pub use rate::{Rates, Span};
@@ -42,27 +45,41 @@ impl<'a> SpeedTest<'a> {
         }
     }
 
-    /// Measures an own path.
+    /// Measures an own path, within what its cap leaves.
     ///
     /// # Errors
-    /// The proxy cannot be reached over it, or refuses; or nothing passes.
-    pub async fn path(&self, link: LinkId, path: &PathConfig) -> anyhow::Result<Rates> {
+    /// The proxy cannot be reached over it, or refuses; or nothing passes; or its cap is used up.
+    pub async fn path(
+        &self,
+        link: LinkId,
+        path: &PathConfig,
+        left: Option<&Left>,
+    ) -> anyhow::Result<Rates> {
+        let allowance = Allowance::of(left)?;
         segments::that_pass(&self.links, async |links| {
-            self.session(links.over(link, path).await?).await
+            self.session(links.over(link, path).await?, &allowance)
+                .await
         })
         .await
     }
 
-    /// Measures the way to the proxy through a helper, from end to end.
+    /// Measures the way to the proxy through a helper, from end to end, within what its cap leaves.
     ///
     /// # Errors
-    /// The helper or the proxy cannot be reached, or refuses; or nothing passes.
-    pub async fn through(&self, link: LinkId, helper: &HelperRef) -> anyhow::Result<Rates> {
+    /// The helper or the proxy cannot be reached, or refuses; or nothing passes; or its cap is used
+    /// up.
+    pub async fn through(
+        &self,
+        link: LinkId,
+        helper: &HelperRef,
+        left: Option<&Left>,
+    ) -> anyhow::Result<Rates> {
+        let allowance = Allowance::of(left)?;
         segments::that_pass(&self.links, async |links| {
             let mut pipe = Pipe::open(links, helper).await?;
             let session = pipe.session(link, helper).await?;
             tokio::select! {
-                rates = self.session(session) => rates,
+                rates = self.session(session, &allowance) => rates,
                 end = pipe.attend() => Err(end),
             }
         })
@@ -83,9 +100,17 @@ impl<'a> SpeedTest<'a> {
     }
 
     /// Measures a session's only subflow.
-    async fn session(&self, mut session: Single) -> anyhow::Result<Rates> {
-        self.both(async |direction| session.rate(direction, self.span).await)
-            .await
+    async fn session(&self, mut session: Single, allowance: &Allowance) -> anyhow::Result<Rates> {
+        self.both(async |direction| {
+            let directions = match direction {
+                Direction::Down => 2,
+                Direction::Up => 1,
+            };
+            session
+                .rate(direction, self.span, (allowance, directions))
+                .await
+        })
+        .await
     }
 
     /// Measures one direction after the other.

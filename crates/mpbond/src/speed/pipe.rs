@@ -16,6 +16,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
+use super::caps::Allowance;
 use super::links::Links;
 use super::rate::{Span, moves, rate};
 use super::service::{fill_or_drain, reset_on_close};
@@ -109,8 +110,11 @@ impl<'a> Pipe<'a> {
                 .unwrap_or(0),
         };
         let count = |n: usize| received.set(received.get() + n as u64);
+        let unlimited = Allowance::unlimited();
         let measured = tokio::select! {
-            rate = rate(span, total) => moves(rate, direction),
+            rate = rate(span, &unlimited, total) => {
+                rate.and_then(|rate| moves(rate, direction))
+            }
             e = fill_or_drain(&tcp, direction == Direction::Up, count) => {
                 Err(anyhow!("the helper ends the test: {e}"))
             }

@@ -6,6 +6,8 @@ use mpbond_net::control::Direction;
 use mpbond_units::BitRate;
 use tokio::time::{Instant, sleep};
 
+use super::caps::{Allowance, TooLittle};
+
 /// Interval at which the counter is read.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -32,16 +34,31 @@ pub struct Span {
     pub measured: Duration,
 }
 
-/// The rate of the counter `total` over a span that begins now.
-pub(super) async fn rate(span: Span, total: impl Fn() -> u64) -> BitRate {
-    sleep(span.warm_up).await;
+/// The rate of the counter `total` over a span that begins now, and that ends early when so many
+/// bytes have moved as are allowed.
+///
+/// # Errors
+/// They have moved before anything could be measured.
+pub(super) async fn rate(
+    span: Span,
+    allowed: &Allowance,
+    total: impl Fn() -> u64,
+) -> anyhow::Result<BitRate> {
+    let (start, before) = (Instant::now(), total());
+    let is_spent = || allowed.is_spent_by(total().saturating_sub(before));
+    while start.elapsed() < span.warm_up && !is_spent() {
+        sleep(LOOK_EVERY).await;
+    }
     let start = Instant::now();
     let mut meter = Meter::new(total());
-    while start.elapsed() < span.measured {
+    while start.elapsed() < span.measured && !is_spent() {
         sleep(LOOK_EVERY).await;
         meter.add(start.elapsed(), total());
     }
-    meter.rate()
+    match is_spent() && !meter.has_measured() {
+        true => Err(TooLittle.into()),
+        false => Ok(meter.rate()),
+    }
 }
 
 /// A connection is there, and carries nothing in this direction.
@@ -85,6 +102,11 @@ impl Meter {
         }
     }
 
+    /// Whether the counter has changed more than once.
+    fn has_measured(&self) -> bool {
+        self.first.is_some_and(|first| first != self.last)
+    }
+
     fn rate(&self) -> BitRate {
         let first = self.first.unwrap_or(self.last);
         let span = self.last.0.saturating_sub(first.0).as_secs_f64();
@@ -98,6 +120,7 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::caps::Left;
     use super::*;
 
     /// The rate of what has arrived after so many seconds, looked at for 4 s.
@@ -121,6 +144,37 @@ mod tests {
     fn pieces_that_come_slowly_are_not_rounded() {
         let mbps = measured(|at| (at * 12_500.0 / 16_384.0) as u64 * 16_384);
         assert!((mbps - 0.1).abs() < 0.002, "{mbps}");
+    }
+
+    /// 1 MB/s, with a warm-up of 2 s.
+    #[tokio::test(start_paused = true)]
+    async fn a_test_ends_when_what_a_cap_leaves_has_moved() {
+        let span = Span {
+            warm_up: Duration::from_secs(2),
+            measured: Duration::from_secs(4),
+        };
+        for (left, moved, measures) in [
+            (None, 6_000_000, true),
+            (Some(8_000_000), 6_000_000, true),
+            (Some(4_000_000), 3_600_000, true),
+            (Some(1_000_000), 900_000, false),
+        ] {
+            let start = Instant::now();
+            let total = || (start.elapsed().as_secs_f64() * 1e6) as u64;
+            let left = left.map(|bytes| Left {
+                bytes,
+                of: bytes,
+                resets: String::new(),
+            });
+            let allowed = Allowance::of(left.as_ref()).unwrap();
+            let measured = rate(span, &allowed, total).await;
+            let most = moved + 2 * LOOK_EVERY.as_micros() as u64;
+            assert!((moved..most).contains(&total()), "{left:?}: {}", total());
+            match measured {
+                Ok(rate) => assert!(measures && (rate.mbps() - 8.0).abs() < 0.01, "{rate:?}"),
+                Err(e) => assert!(!measures && e.is::<TooLittle>(), "{e}"),
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::caps::Allowance;
 use super::endless::Endless;
 use super::rate::{Span, moves, rate};
 use super::service::destination;
@@ -72,11 +73,13 @@ impl Single {
         }
     }
 
-    /// Measures one direction.
+    /// Measures one direction, with its part of what may be moved in so many that are still to be
+    /// measured.
     pub(super) async fn rate(
         &mut self,
         direction: Direction,
         span: Span,
+        (allowance, directions): (&Allowance, u64),
     ) -> anyhow::Result<BitRate> {
         let stopped = Rc::new(Cell::new(false));
         let until = Instant::now() + span.warm_up + span.measured + STEP_WITHIN;
@@ -91,9 +94,11 @@ impl Single {
                 subflows.iter().map(|s| s.octets).sum::<u64>()
             })
         };
+        let before = arrived();
+        let part = allowance.part(directions);
         let lost = lost(&mut self.notices);
         let measured = tokio::select! {
-            rate = rate(span, arrived) => moves(rate, direction),
+            rate = rate(span, &part, arrived) => rate.and_then(|rate| moves(rate, direction)),
             e = lost => Err(e),
         };
         stopped.set(true);
@@ -101,6 +106,7 @@ impl Single {
         while measured.is_ok() && !self.driver.is_drained() && Instant::now() < deadline {
             sleep(LOOK_EVERY).await;
         }
+        allowance.spend(arrived().saturating_sub(before));
         measured
     }
 }

@@ -36,6 +36,13 @@ fn a_speed_test_that_is_interrupted_stops_at_once() {
     }
 }
 
+#[test]
+fn a_speed_test_moves_no_more_than_a_cap_leaves() {
+    if has_tbf() {
+        play("-Urnm", "speed::role_capped");
+    }
+}
+
 /// A line of shell that limits an interface. Each packet is one of the wire.
 fn limit(interface: &str, mbps: f64) -> String {
     format!(
@@ -144,4 +151,51 @@ fn role_interrupted() {
         sleep(Duration::from_millis(300));
         sent() - before < 3_000
     });
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role_capped() {
+    if !is_called_for() {
+        return;
+    }
+    let apart = shaped();
+    let file = apart.bond.file("primary.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("policy = \"policy.toml\"\n{text}")).unwrap();
+    let cap = |bytes: &str| {
+        let cap = format!("cap = {{ bytes = \"{bytes}\", zone = \"UTC\" }}");
+        let policy = format!("[[link]]\nname = \"own\"\n{cap}\n");
+        std::fs::write(apart.bond.file("policy.toml"), policy).unwrap();
+    };
+    let measure = |more: &str| {
+        let line = format!("{} || true", command(&apart, &format!("--json own {more}")));
+        let said = apart.run_there(&line);
+        let mut all: Value = serde_json::from_str(&said).unwrap();
+        all[0].take()
+    };
+    let _proxy = apart.bond.start("proxy");
+    // 6 s at 8 Mbit/s are 6 MB; half of 90 % of the cap may come down.
+    cap("8 MB");
+    let before = sent();
+    let measured = measure("--seconds 4");
+    let down = measured["down_mbps"].as_f64().unwrap() / OWN[0];
+    assert!(PART.contains(&down), "{measured}");
+    let moved = sent() - before;
+    assert!((3_600_000..4_600_000).contains(&moved), "{moved}");
+    // By the account of a primary that runs.
+    cap("100 kB");
+    let _primary = apart.start_primary();
+    apart.bond.joined(1);
+    let measured = measure("--seconds 1 --over-cap");
+    assert!(measured["down_mbps"].as_f64().is_some(), "{measured}");
+    let before = sent();
+    let error = measure("--seconds 1")["error"].to_string();
+    assert!(
+        error.contains("its cap of 100 kB is used up until "),
+        "{error}"
+    );
+    assert!(error.contains("--over-cap"), "{error}");
+    let moved = sent() - before;
+    assert!(moved < 100_000, "{moved}");
 }

@@ -1519,7 +1519,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__speed)
-            opts="-c -h -V --config --seconds --json --log --log-json --help --version"
+            opts="-c -h -V --config --seconds --over-cap --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
