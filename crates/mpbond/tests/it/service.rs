@@ -68,6 +68,42 @@ fn the_kill_switch_is_installed_before_the_network_is_configured() {
     assert!(only(&settings, "ExecStart").ends_with("/mpbond kill-switch on"));
 }
 
+/// It begins before other services, so that a failure of its sandbox would leave traffic direct.
+#[test]
+fn the_unit_of_the_kill_switch_may_write_rules_and_read_a_configuration() {
+    let settings = settings("kill-switch");
+    let may = only(&settings, "CapabilityBoundingSet");
+    assert_eq!(may, "CAP_NET_ADMIN CAP_DAC_READ_SEARCH");
+    let families = only(&settings, "RestrictAddressFamilies");
+    assert!(families.split(' ').any(|family| family == "AF_NETLINK"));
+    assert_eq!(only(&settings, "NoNewPrivileges"), "yes");
+}
+
+/// One of them has the addresses and sockets of all roles.
+#[test]
+fn services_of_single_roles_end_where_that_of_all_starts() {
+    let settings = settings("up");
+    let units = "mpbond-primary.service mpbond-helper.service mpbond-proxy.service";
+    assert_eq!(only(&settings, "Conflicts"), units);
+    // Without an order, old and new would run at the same time for a while.
+    assert!(settings.contains(&("After".to_owned(), units.to_owned())));
+}
+
+/// Programs on events belong to the owner of /etc/mpbond, as mpbond.tmpfiles makes them.
+#[test]
+fn the_unit_of_programs_on_events_runs_them_as_their_owner() {
+    let settings = settings("on");
+    assert_eq!(only(&settings, "User"), "mpbond");
+    assert!(only(&settings, "ExecStart").ends_with("/mpbond on --exec /etc/mpbond/on.d"));
+    assert_eq!(only(&settings, "RestartPreventExitStatus"), "2");
+    let tmpfiles = std::fs::read_to_string(dist().join("mpbond.tmpfiles")).unwrap();
+    assert!(
+        tmpfiles
+            .lines()
+            .any(|line| line == "Z /etc/mpbond - mpbond mpbond -")
+    );
+}
+
 /// The process between the daemons' sockets and Bluetooth has their user and no right of theirs.
 #[test]
 fn the_unit_of_bluetooth_has_its_sockets_and_no_keys() {
@@ -91,7 +127,7 @@ fn the_unit_of_bluetooth_has_its_sockets_and_no_keys() {
 fn systemd_understands_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut units = Vec::new();
-    for role in ROLES.iter().chain(&["kill-switch"]) {
+    for role in ROLES.iter().chain(&["kill-switch", "on"]) {
         let name = format!("mpbond-{role}.service");
         let text = std::fs::read_to_string(dist().join(&name)).unwrap();
         // It looks whether the program is there.

@@ -73,7 +73,7 @@ fn expected(prefix: &str, zsh: &str) -> Vec<(String, u32)> {
             0o644,
         ),
     ];
-    for role in ["primary", "helper", "proxy", "up", "kill-switch"] {
+    for role in ["primary", "helper", "proxy", "up", "on", "kill-switch"] {
         let unit = format!("{prefix}/lib/systemd/system/mpbond-{role}.service");
         all.push((unit, 0o644));
     }
