@@ -19,7 +19,8 @@ const PORT: u16 = 443;
 ///
 /// It prints the rule that selects the connection, the facts and their origins, and the rules
 /// before it with the condition that each misses. A fact that is not given is unknown, and a rule
-/// on it does not apply. Nothing is connected.
+/// on it does not apply. Nothing is connected. It is for root, the user of the daemon and members
+/// of its group.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +28,7 @@ Examples:
   mpbond explain 192.0.2.1:25 --uid 1000
   mpbond explain example.org --app restic.service --json
 
-Exit codes: 0 explained, 1 no primary answers, 2 wrong usage.")]
+Exit codes: 0 explained, 1 no primary answers, or it refuses this user, 2 wrong usage.")]
 pub(super) struct ExplainArgs {
     /// Destination: a name or an address; port 443 without another one.
     #[arg(value_name = "DESTINATION", value_parser = destination)]

@@ -24,11 +24,12 @@ use programs::Folder;
 /// Each program has a process group of its own, which is killed as a whole. So Ctrl-C in a terminal
 /// ends this command, but not the program that runs at that time.
 ///
-/// It waits for a primary that is not there, and runs until it is ended.
+/// It waits for a primary that is not there, and runs until it is ended. The unit mpbond-on.service
+/// runs it for /etc/mpbond/on.d as the user mpbond, who owns that folder.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mpbond on --exec /etc/mpbond/on.d
+  sudo -u mpbond mpbond on --exec /etc/mpbond/on.d
   mpbond on --exec on.d --config primary.toml
 
 A program, /etc/mpbond/on.d/10-notify:
