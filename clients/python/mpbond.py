@@ -173,7 +173,8 @@ class Client:
         return self._json("PUT", "/v1/mode", {"mode": mode})["mode"]
 
     def explain(self, **facts):
-        """What the policy decides about a connection with these facts, and why."""
+        """What the policy decides about a connection with these facts, and why: `port`, and those
+        of `domain`, `ip`, `app`, `uid`, `cgroup`, `dscp` and `source` that are known."""
         return self._json("POST", "/v1/explain", facts)
 
     def events(self, since=None, timeout=None):

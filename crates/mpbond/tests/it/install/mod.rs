@@ -96,6 +96,37 @@ fn units_start_what_is_installed(root: &Path, prefix: &str) {
     assert!(started >= 4);
 }
 
+/// Checks that what packaged documents for users name is in the package, but for decisions,
+/// pictures and experiments.
+fn links_lead_to_files(folder: &Path) {
+    let documents = std::fs::read_dir(folder.join("docs")).unwrap();
+    let mut links = 0;
+    for document in documents.map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(&document).unwrap();
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next());
+        for target in targets.filter(|target| !target.is_empty() && !target.contains(':')) {
+            let outside = [
+                "adr/",
+                "pictures/",
+                "../crates/",
+                "../experiments/",
+                "../fuzz/",
+                "../ARCH",
+            ];
+            if outside.iter().any(|left_out| target.starts_with(left_out)) {
+                continue;
+            }
+            let file = document.parent().unwrap().join(target);
+            assert!(file.exists(), "{}: {target}", document.display());
+            links += 1;
+        }
+    }
+    assert!(links > 50, "{links}");
+}
+
 #[test]
 fn make_uninstall_removes_everything_that_make_install_installs() {
     let programs = programs();
@@ -192,6 +223,7 @@ fn two_packages_of_the_same_program_are_alike_and_complete() {
         );
     }
     units_start_what_is_installed(root.path(), "usr");
+    links_lead_to_files(&root.path().join("usr/share/doc/mpbond"));
     let version = output(Command::new(root.path().join("usr/bin/mpbond")).arg("--version"));
     assert_eq!(version, format!("mpbond {}\n", env!("CARGO_PKG_VERSION")));
 
