@@ -201,11 +201,11 @@ fn datagrams() -> Vec<Vec<u8>> {
 }
 
 fn enrolments() -> Vec<String> {
-    let (one, two) = ("01".repeat(32), "0a".repeat(32));
+    let (one, two, made) = ("01".repeat(32), "0a".repeat(32), 1_790_000_000);
     vec![
-        format!("# tokens\n{one} 1900000000 2 Anna's laptop\n{two} 1900000000 1\n"),
-        format!("{two} 1800000001 3 x\n{one} 1799999999 1 y\n"),
-        format!("{one} 1900000000 0\n"),
-        format!("{one} 1900000000 1 z\n{two} tomorrow 1\n"),
+        format!("# tokens\n{one} {made}-1900000000 2 Anna's laptop\n{two} {made}-1900000000 1\n"),
+        format!("{two} {made}-1800000001 3 x\n{one} {made}-1799999999 1 y\n"),
+        format!("{one} {made}-1900000000 0\n"),
+        format!("{one} {made}-1900000000 1 z\n{two} tomorrow 1\n"),
     ]
 }

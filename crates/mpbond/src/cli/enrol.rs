@@ -119,10 +119,12 @@ impl EnrolArgs {
         let identity = Identity::load_or_create(&config.identity).map_err(Failure::run)?;
         let secret =
             EnrolmentSecret::generate().map_err(|_| Failure::run("cannot read random bytes"))?;
-        let expires_s = now_s() + self.valid.as_secs();
+        let made_s = now_s();
+        let expires_s = made_s + self.valid.as_secs();
         let book = EnrolmentBook::beside(&config.identity);
         let enrolment = Enrolment {
             hash: secret.hash(),
+            made_s,
             expires_s,
             uses: self.uses,
             name: self.name.clone().unwrap_or_default(),

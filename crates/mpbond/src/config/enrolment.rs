@@ -1,7 +1,8 @@
 //! Enrolment tokens that a proxy accepts: `identity.enrol` beside `identity.pem`.
 //!
-//! One token per line: the hash of its secret, its expiry (seconds since 1970), the number of uses
-//! left, and a name for the device; `#` begins a comment line. `mpbond proxy
+//! One token per line: the hash of its secret, when it was made and its expiry (seconds since 1970,
+//! with a hyphen between them), the number of uses left, and a name for the device; `#` begins a
+//! comment line. `mpbond proxy
 //! enrol` writes it, and so does the daemon when a token is used. From the file alone no token
 //! can be made.
 
@@ -17,10 +18,12 @@ const EXTENSION: &str = "enrol";
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum number of tokens; more are the work of a faulty script.
 const MAX_TOKENS: usize = 1000;
+/// How far the clock may have gone back since a token was made, as it does when it is corrected.
+const BACK_SECONDS: u64 = 300;
 /// How long used and expired tokens are kept, so that a late bearer gets the reason.
 const KEPT_SECONDS: u64 = 7 * 24 * 3600;
 const HEADER: &str = "\
-# Tokens that this proxy takes: hash, when it expires, how often it may be used, for whom.
+# Tokens that this proxy takes: hash, from when and until when, how often it may be used, for whom.
 # `mpbond proxy enrol` makes one; deleting its line takes it back.
 ";
 
@@ -29,6 +32,8 @@ const HEADER: &str = "\
 pub struct Enrolment {
     /// Hash of its secret ([`mpbond_net::pairing::EnrolmentSecret::hash`]).
     pub hash: [u8; 32],
+    /// When it was made, seconds since 1970.
+    pub made_s: u64,
     /// Expiry, seconds since 1970.
     pub expires_s: u64,
     /// Number of uses left.
@@ -46,6 +51,13 @@ pub enum TokenProblem {
     /// It has expired.
     #[error("a token that has expired")]
     Expired,
+    /// The clock was ahead when it was made, so that it would be good for longer than was meant, or
+    /// is behind now.
+    #[error(
+        "a token of a later time than now: this proxy's clock was ahead, or is behind; set it, and \
+         make another token"
+    )]
+    Early,
     /// It has no uses left.
     #[error("a token that has been used")]
     Used,
@@ -139,6 +151,7 @@ impl EnrolmentBook {
         lines
             .map(|(line, number)| {
                 Enrolment::parse(line)
+                    .map_err(|problem| format!("{problem}: repair or remove this line"))
                     .map_err(|problem| ConfigError::at_line(&self.path, number, problem))
             })
             .collect()
@@ -151,7 +164,7 @@ impl EnrolmentBook {
                 // Writing to a string cannot fail.
                 let _ = write!(text, "{octet:02x}");
             }
-            let line = format!(" {} {} {}", t.expires_s, t.uses, t.name);
+            let line = format!(" {}-{} {} {}", t.made_s, t.expires_s, t.uses, t.name);
             text.push_str(line.trim_end());
             text.push('\n');
         }
@@ -172,17 +185,23 @@ impl Enrolment {
         if self.expires_s <= now_s {
             return Err(TokenProblem::Expired);
         }
+        if self.made_s > now_s.saturating_add(BACK_SECONDS) {
+            return Err(TokenProblem::Early);
+        }
         Ok(())
     }
 
     fn parse(line: &str) -> Result<Self, &'static str> {
         let mut parts = line.trim().splitn(4, ' ');
         let hash = parts.next().and_then(unhex).ok_or("no hash of a token")?;
-        let expires_s = parts.next().and_then(|p| p.parse().ok());
+        let times = parts.next().and_then(|p| p.split_once('-'));
+        let times = times.and_then(|(made, end)| Some((made.parse().ok()?, end.parse().ok()?)));
+        let (made_s, expires_s) = times.ok_or("no times when the token was made and expires")?;
         let uses = parts.next().and_then(|p| p.parse().ok());
         Ok(Self {
             hash,
-            expires_s: expires_s.ok_or("no time when the token expires")?,
+            made_s,
+            expires_s,
             uses: uses.ok_or("no number of uses")?,
             name: parts.next().unwrap_or_default().trim().to_owned(),
         })
@@ -208,6 +227,7 @@ mod tests {
     fn token(n: u8, uses: u32) -> Enrolment {
         Enrolment {
             hash: [n; 32],
+            made_s: NOW,
             expires_s: NOW + 3600,
             uses,
             name: format!("laptop {n}"),
@@ -245,6 +265,16 @@ mod tests {
     }
 
     #[test]
+    fn a_token_of_a_clock_that_was_ahead_is_refused_until_its_time() {
+        let (_folder, book) = book();
+        book.add(token(1, 2), NOW).unwrap();
+        let redeem = |at| book.redeem(&[1; 32], at).unwrap();
+        assert_eq!(redeem(NOW - 365 * 24 * 3600), Err(TokenProblem::Early));
+        assert_eq!(redeem(NOW - BACK_SECONDS - 1), Err(TokenProblem::Early));
+        assert!(redeem(NOW - BACK_SECONDS).is_ok() && redeem(NOW).is_ok());
+    }
+
+    #[test]
     fn it_is_the_owners_and_a_bad_line_is_named_and_opens_nothing() {
         use std::os::unix::fs::PermissionsExt;
         let (_folder, book) = book();
@@ -255,10 +285,11 @@ mod tests {
         let hash = "01".repeat(32);
         for bad in [
             "nonsense".to_owned(),
-            format!("{} 1900000000 1", &hash[1..]),
+            format!("{} 1800000000-1900000000 1", &hash[1..]),
             format!("{hash} tomorrow 1"),
-            format!("{hash} 1900000000 -1"),
-            format!("{hash} 1900000000"),
+            format!("{hash} 1900000000 1"),
+            format!("{hash} 1800000000-1900000000 -1"),
+            format!("{hash} 1800000000-1900000000"),
         ] {
             std::fs::write(book.path(), format!("{good}{bad}\n")).unwrap();
             assert!(book.is_open(NOW).is_err(), "{bad}");

@@ -48,7 +48,7 @@ pub(crate) async fn serve(
         Ok(Err(problem)) => {
             let reason = match problem {
                 TokenProblem::Unknown => StopReason::TokenUnknown,
-                TokenProblem::Expired => StopReason::TokenExpired,
+                TokenProblem::Expired | TokenProblem::Early => StopReason::TokenExpired,
                 TokenProblem::Used => StopReason::TokenUsed,
             };
             end(&mut tls, reason).await;
