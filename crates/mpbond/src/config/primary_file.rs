@@ -179,10 +179,33 @@ impl PrimaryConfig {
             transparent,
             policy,
         };
+        config.listens_once(source.file)?;
         match &config.policy {
             Some(policy) => config.check_policy(policy).map(|()| config),
             None => Ok(config),
         }
+    }
+}
+
+impl PrimaryConfig {
+    /// Checks that no two listeners have one address: the second one could not be opened.
+    fn listens_once(&self, file: &Path) -> Result<(), ConfigError> {
+        let fronts = [("socks5.listen", &self.socks5), ("http.listen", &self.http)];
+        let fronts = fronts.map(|(key, front)| (key, front.as_ref().map(|front| front.listen)));
+        let listeners = [("metrics", self.metrics), fronts[0], fronts[1]];
+        for (n, (key, address)) in listeners.iter().enumerate() {
+            let same = |(_, other): &&(&str, Option<SocketAddr>)| other == address;
+            // The kernel chooses a port in place of 0.
+            if let Some(address) = address.filter(|address| address.port() != 0)
+                && let Some((other, _)) = listeners[n + 1..].iter().find(same)
+            {
+                let problem = format_args!(
+                    "{key} and {other} are both {address}: give one of them another port"
+                );
+                return Err(ConfigError::about_file(file, problem));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -220,6 +220,10 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:6: socks5.listen: other hosts reach this address",
         ),
         (
+            "metrics = \"127.0.0.1:1080\"\nPROXY[[path]]\n[socks5]\nlisten = \"127.0.0.1:1080\"\n",
+            "c.toml: metrics and socks5.listen are both 127.0.0.1:1080: give one of them another",
+        ),
+        (
             "identity = \"a\"\nidentity = \"b\"\n",
             "c.toml:2: identity: duplicate key",
         ),
