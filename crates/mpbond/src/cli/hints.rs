@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use mpbond::config::{Role, config_file, has_section};
+use mpbond::config::{Role, config_file, device_file, has_section, status_sockets};
+use mpbond::status_socket::ask;
 use mpbond_units::shell_word;
 use nix::unistd::geteuid;
 
@@ -37,6 +38,23 @@ pub(super) fn config_option(role: Role, file: &Path) -> String {
         String::new()
     } else {
         format!(" --config {}", word(file))
+    }
+}
+
+/// The configuration of a role: the usual one, or that of the device, where a daemon runs that has
+/// it although the role has a file of its own (`mpbond up`).
+pub(super) fn file_in_use(role: Role) -> PathBuf {
+    let (usual, device) = (config_file(role), device_file());
+    if usual == device || !usual.exists() || !has_section(role, &device) {
+        return usual;
+    }
+    let socket = status_sockets(role).into_iter().next();
+    let status = socket.and_then(|socket| ask(&socket).ok());
+    let theirs = status.and_then(|status| status.config_file);
+    let whole = |file: &Path| std::fs::canonicalize(file).ok();
+    match theirs.is_some_and(|theirs| whole(Path::new(&theirs)) == whole(&device)) {
+        true => device,
+        false => usual,
     }
 }
 

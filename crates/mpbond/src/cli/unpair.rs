@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use mpbond::config::{PrimaryConfig, PrimaryEdit, Role, config_file};
+use mpbond::config::{PrimaryConfig, PrimaryEdit, Role};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 
-use super::hints::reload;
+use super::hints::{file_in_use, reload};
 
 /// Remove a helper from a primary's configuration.
 ///
@@ -32,7 +32,7 @@ pub(super) struct UnpairArgs {
 
 impl UnpairArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let file = self.config.unwrap_or_else(|| config_file(Role::Primary));
+        let file = self.config.unwrap_or_else(|| file_in_use(Role::Primary));
         let removed =
             PrimaryEdit::remove_helper(&file, &self.device).map_err(super::change::of_change)?;
         let name = removed.name.map(|name| format!("{name}, "));

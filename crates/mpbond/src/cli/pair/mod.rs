@@ -23,6 +23,8 @@ use mpbond_net::pairing::{
 };
 use mpbond_net::pipe::PipeAddress;
 
+use super::hints::file_in_use;
+
 pub(super) use qr::picture;
 pub(super) use screen::{Screen, in_words};
 pub(super) use target::Target;
@@ -278,9 +280,12 @@ impl PairArgs {
     fn own(&self, role: Role, errand: &Errand) -> Result<Own, Failure> {
         let file = match (&self.config, role) {
             (Some(file), _) => file.clone(),
-            (None, Role::Primary) => config_file_to_write(role).map_err(Failure::input)?,
+            (None, Role::Primary) => match file_in_use(role) {
+                used if used == device_file() => used,
+                _ => config_file_to_write(role).map_err(Failure::input)?,
+            },
             // These only write the trust file.
-            (None, Role::Helper | Role::Proxy) => config_file(role),
+            (None, Role::Helper | Role::Proxy) => file_in_use(role),
         };
         // A primary's configuration may not exist yet.
         let there = file.exists() || (self.config.is_some() && role != Role::Primary);
