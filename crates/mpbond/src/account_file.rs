@@ -7,11 +7,14 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use mpbond_units::shell_word;
 use tracing::warn;
+
+use crate::config::{folder_of, give_to_owner};
 
 /// Maximum size in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -26,11 +29,16 @@ pub(crate) struct AccountFile {
     begun: AtomicU64,
     /// Number of the newest version that is on the disk.
     written: AtomicU64,
-    /// Whether the last version could not be written.
-    is_failing: AtomicBool,
+    /// Reason for which the last version could not be written.
+    problem: Mutex<Option<String>>,
     /// Held while a version is written, for as long as the disk takes.
     writing: Mutex<()>,
 }
+
+/// The content of an account's file is none. Another attempt to read it changes nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Damaged(String);
 
 /// A version of an account to be written.
 pub(crate) struct Version {
@@ -46,7 +54,7 @@ impl AccountFile {
             path,
             begun: AtomicU64::new(0),
             written: AtomicU64::new(0),
-            is_failing: AtomicBool::new(false),
+            problem: Mutex::default(),
             writing: Mutex::new(()),
         })
     }
@@ -54,19 +62,28 @@ impl AccountFile {
     /// The account that it has; `None` where there is no file.
     ///
     /// # Errors
-    /// It cannot be read, or is none; in one line that names the file.
+    /// It cannot be read, or is none ([`Damaged`]); in one line that names the file.
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> io::Result<Option<T>> {
         let at = |problem: &dyn std::fmt::Display| format!("{}: {problem}", self.path.display());
+        let wrong = |problem: &dyn std::fmt::Display| {
+            io::Error::new(io::ErrorKind::InvalidData, Damaged(at(problem)))
+        };
         let mut text = String::new();
         let read = File::open(&self.path).and_then(|f| f.take(MAX_BYTES).read_to_string(&mut text));
         match read {
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                return Err(wrong(&"it is no text; remove it to begin at 0"));
+            }
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                let word = |path: &Path| shell_word(&path.display().to_string()).into_owned();
+                let (folder, path) = (word(folder_of(&self.path)), word(&self.path));
+                let remedy = format!("{e}: sudo chown --reference={folder} {path}");
+                return Err(io::Error::new(e.kind(), at(&remedy)));
+            }
             Err(e) => return Err(io::Error::new(e.kind(), at(&e))),
         }
-        let wrong = |problem: &dyn std::fmt::Display| {
-            io::Error::new(io::ErrorKind::InvalidData, at(problem))
-        };
         if text.trim_ascii().is_empty() {
             return Err(wrong(
                 &"it is empty, so that what was used is not known: remove it to begin at 0",
@@ -89,7 +106,22 @@ impl AccountFile {
 
     /// Whether the last version could not be written. It does not wait for the disk.
     pub(crate) fn is_failing(&self) -> bool {
-        self.is_failing.load(Ordering::Relaxed)
+        self.failing().is_some()
+    }
+
+    /// Why the last version could not be written, with the file; `None` if it was.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let problem = self.failing();
+        problem.as_ref().map(|problem| {
+            format!(
+                "{} cannot be written ({problem}): a restart forgets what was used since",
+                self.path.display()
+            )
+        })
+    }
+
+    fn failing(&self) -> MutexGuard<'_, Option<String>> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the newest version is not on the disk, or not yet. It does not wait for the disk.
@@ -119,10 +151,10 @@ impl Version {
                 if file.written.swap(number, Ordering::Relaxed) == 0 {
                     remove_leftovers(&file.path);
                 }
-                file.is_failing.store(false, Ordering::Relaxed);
+                file.failing().take();
             }
             Err(error) => {
-                if !file.is_failing.swap(true, Ordering::Relaxed) {
+                if file.failing().replace(error.to_string()).is_none() {
                     let path = file.path.display();
                     warn!(%path, %error, "the account cannot be kept over a restart");
                 }
@@ -132,13 +164,16 @@ impl Version {
 }
 
 /// Replaces the text of a file. It is on the disk before it has the file's name. Until then its
-/// name has the number of this process: during an upgrade two processes may write at a time.
+/// name has the number of this process: during an upgrade two processes may write at a time. Made
+/// by root, it belongs to the owner of its folder: a daemon started by hand leaves a file that the
+/// service can read.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = prefix_of_new(path);
     name.push(std::process::id().to_string());
     let new = path.with_file_name(name);
     let write = || {
         let mut file = File::create(&new)?;
+        give_to_owner(&file, folder_of(path))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, path)
@@ -159,12 +194,12 @@ fn prefix_of_new(path: &Path) -> OsString {
 /// Removes what processes that have ended have not finished writing. By its age: whether another
 /// process lives cannot be seen from a sandbox.
 fn remove_leftovers(path: &Path) {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
     let prefix = prefix_of_new(path);
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(folder_of(path))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let name = entry.file_name();
         let number = name.as_bytes().strip_prefix(prefix.as_bytes());
         let number = number.and_then(|n| str::from_utf8(n).ok()?.parse::<u32>().ok());
@@ -249,9 +284,15 @@ mod tests {
         let file = AccountFile::new(gone.join("a.usage"));
         file.version("used = 1".to_owned()).write();
         assert!(file.is_failing() && file.is_behind() && !file.is_writing());
+        let problem = file.problem().unwrap();
+        assert!(
+            problem.contains("a.usage cannot be written (No such file"),
+            "{problem}"
+        );
         fs::create_dir(gone).unwrap();
         file.version("used = 2".to_owned()).write();
         assert!(!file.is_failing());
+        assert_eq!(file.problem(), None);
         assert_eq!(file.read::<Account>().unwrap().unwrap()["used"], 2);
     }
 
@@ -265,7 +306,7 @@ mod tests {
         let writes = std::thread::spawn(move || version.write());
         assert!(file.is_writing() && file.is_behind() && !file.is_failing());
         // Also where the one before could not be written: no others wait for it.
-        file.is_failing.store(true, Ordering::Relaxed);
+        file.failing().replace("no space".to_owned());
         assert!(file.is_writing());
         drop(slow);
         writes.join().unwrap();
@@ -293,5 +334,26 @@ mod tests {
             assert!(error.contains(problem), "{text:?}: {error}");
             assert!(!error.contains('\n'), "{error}");
         }
+        fs::write(&file.path, b"used = \xff\n").unwrap();
+        let error = file.read::<Account>().unwrap_err();
+        assert!(error.get_ref().is_some_and(|e| e.is::<Damaged>()));
+        let error = error.to_string();
+        assert!(error.contains("no text; remove it"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_root_belongs_to_the_owner_of_its_folder() {
+        use std::os::unix::fs::{MetadataExt as _, chown};
+
+        const OTHER: u32 = 65_534;
+        let folder = tempfile::tempdir().unwrap();
+        if chown(folder.path(), Some(OTHER), Some(OTHER)).is_err() {
+            return mpbond_testing::Need::Root.is_missing("only root gives files to others");
+        }
+        let file = AccountFile::new(folder.path().join("a.usage"));
+        fs::write(&file.path, "used = 1").unwrap();
+        file.version("used = 2".to_owned()).write();
+        let meta = fs::metadata(&file.path).unwrap();
+        assert_eq!((meta.uid(), meta.gid()), (OTHER, OTHER));
     }
 }

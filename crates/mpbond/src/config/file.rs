@@ -24,7 +24,8 @@ const LOCK_AGAIN: Duration = Duration::from_millis(10);
 /// User id of root, who may change the owner of a file.
 const ROOT: u32 = 0;
 
-fn folder(path: &Path) -> &Path {
+/// The folder of a file.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -49,7 +50,7 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
 }
 
 fn lock_within(path: &Path, limit: Duration) -> io::Result<File> {
-    let parent = folder(path);
+    let parent = folder_of(path);
     if !parent.exists() {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(parent)?;
@@ -90,7 +91,7 @@ fn lock_within(path: &Path, limit: Duration) -> io::Result<File> {
 
 /// Gives a new file of root's to the owner of its folder, so that a daemon that runs as that user
 /// can use it.
-fn give_to_owner(file: &File, folder: &Path) -> io::Result<()> {
+pub(crate) fn give_to_owner(file: &File, folder: &Path) -> io::Result<()> {
     if file.metadata()?.uid() == ROOT {
         let owner = fs::metadata(folder)?;
         // In a user namespace without that user, root stays the owner.
@@ -146,14 +147,14 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut file = tempfile::Builder::new()
         .prefix(".mpbond-")
         .permissions(permissions)
-        .tempfile_in(folder(&target))?;
+        .tempfile_in(folder_of(&target))?;
     let new = file.as_file().metadata()?;
     match before {
         Some(before) if (before.uid(), before.gid()) != (new.uid(), new.gid()) => {
             fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
         }
         Some(_) => {}
-        None => give_to_owner(file.as_file(), folder(&target))?,
+        None => give_to_owner(file.as_file(), folder_of(&target))?,
     }
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;

@@ -17,6 +17,10 @@ use crate::status::BudgetStatus;
 /// Interval of writing the account. A crash forgets at most the bytes of this time.
 const SAVE_EVERY: Duration = Duration::from_secs(30);
 
+/// First month that a right clock can show: no daemon is older. A clock that has not been set
+/// starts in 1970, or when its system was built.
+const FIRST_MONTH: &str = "2026-01";
+
 /// Bytes used in a month: the file beside the identity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Account {
@@ -180,6 +184,22 @@ impl MonthlyBudget {
         }
     }
 
+    /// Why the account cannot be written; `None` while it can.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.inner.file.problem()
+    }
+
+    /// For people, that the clock has not been set: another month than the present one is charged.
+    pub(super) fn clock_note(&self) -> Option<String> {
+        let month = lock(&self.inner.account).month.clone();
+        (month.as_str() < FIRST_MONTH).then(|| {
+            format!(
+                "by the clock it is {month}: until the clock is set, bytes count for that month, \
+                 and not for the present one"
+            )
+        })
+    }
+
     /// Writes the account at intervals, and begins a new one with each month.
     pub(super) fn keep(&self) -> impl Future<Output = ()> + 'static {
         let budget = self.clone();
@@ -336,9 +356,11 @@ mod tests {
         // gives none twice.
         let b = MonthlyBudget::load(&identity, 1_000).unwrap();
         let true_month = b.status().month;
+        assert_eq!(b.clock_note(), None);
         for wrong in ["1970-01", "2099-01", "1970-01"] {
             b.turn_month(wrong);
             assert_eq!(b.status().used_bytes, 0);
+            assert_eq!(b.clock_note().is_some(), wrong == "1970-01");
         }
         b.save();
         b.turn_month(&true_month);

@@ -42,6 +42,7 @@ impl Helper {
         if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {
             notes.push("this month's budget is used up".to_owned());
         }
+        notes.extend(self.budget.as_ref().and_then(MonthlyBudget::clock_note));
         notes.extend(self.battery.refusal());
         Status {
             role: "helper".to_owned(),
@@ -52,6 +53,7 @@ impl Helper {
             relays,
             relayed: relayed.collect(),
             budget: self.budget.as_ref().map(MonthlyBudget::status),
+            account_problem: self.budget.as_ref().and_then(MonthlyBudget::problem),
             lent: self.link.as_ref().map(LentLink::status),
             ethernet: self.frames.status(),
             sandbox: self.sandboxed.borrow().clone(),

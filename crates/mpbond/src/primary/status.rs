@@ -125,6 +125,11 @@ impl Primary {
         let outage = manager.outage_since().map(|since| self.outage_note(since));
         let notes = self.notes.borrow();
         let links = self.link_status();
+        // Those links have counted what their caps have used.
+        let (account_problem, clock_note) = {
+            let usage = self.limits.usage.borrow();
+            (usage.problem(), usage.clock_note(usage.today()))
+        };
         let policy = self.policy.borrow();
         let rules = policy
             .as_ref()
@@ -148,10 +153,12 @@ impl Primary {
             on_proxy_loss: Some(self.on_proxy_loss.get().name().to_owned()),
             kill_switch: self.kill_switch().map(str::to_owned),
             proxy_lacks: self.proxy_lacks(),
+            account_problem,
             sandbox: self.sandboxed.borrow().clone(),
             notes: not_trusted
                 .into_iter()
                 .chain(outage)
+                .chain(clock_note)
                 .chain(notes.iter().cloned())
                 .collect(),
             ..Status::default()

@@ -94,6 +94,10 @@ pub struct Status {
     /// Helper: bytes relayed this month, and the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,
+    /// Primary and helper: why the account of caps, budgets and joules cannot be written, so that a
+    /// restart loses what was used since; absent while it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_problem: Option<String>,
     /// Helper: limits of its relays beside own traffic; absent where no capacity of its link is
     /// stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]

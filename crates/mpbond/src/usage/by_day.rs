@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use jiff::civil::Date;
+use jiff::civil::{Date, date};
 use serde::{Deserialize, Serialize};
 
 /// Links of which days are kept, as many as a policy can have. Links that are no longer configured
 /// keep theirs.
 const MAX_LINKS: usize = 256;
+
+/// First day that a right clock can show: no daemon is older. A clock that has not been
+/// set starts in 1970, or when its system was built.
+pub(super) const FIRST_DAY: Date = date(2026, 1, 1);
 
 /// A day as it is written, `2026-11-27`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -69,6 +73,14 @@ impl ByDay {
             }
         };
         *sum = Amount::from(sum.0 + amount);
+        // A day of a clock that was ahead would take the place of true ones until it comes.
+        if day >= FIRST_DAY
+            && let Some(days) = self.0.get_mut(link)
+        {
+            while days.len() > kept {
+                drop_farthest(days, day);
+            }
+        }
         self.bound(kept);
     }
 
@@ -102,6 +114,17 @@ impl ByDay {
             oldest.and_then(|name| self.0.remove(&name));
         }
     }
+}
+
+/// Drops the first or the last day: the one that is farther from this one.
+fn drop_farthest(days: &mut BTreeMap<Day, Amount>, from: Date) {
+    let apart = |day: Option<(&Day, &Amount)>| {
+        day.map_or(0, |(day, _)| (from - day.0).get_days().unsigned_abs())
+    };
+    match apart(days.last_key_value()) > apart(days.first_key_value()) {
+        true => days.pop_last(),
+        false => days.pop_first(),
+    };
 }
 
 #[cfg(test)]
@@ -146,6 +169,23 @@ mod tests {
             energy.add("phone", later.saturating_add(n.days()), 1.0, 8);
         }
         assert_eq!(energy.0["phone"].len(), 8);
+    }
+
+    #[test]
+    fn days_of_a_clock_that_was_ahead_give_way_to_true_ones() {
+        let mut energy = ByDay::default();
+        for n in 1..=8 {
+            energy.add("phone", day("2027-11-20").saturating_add(n.days()), 9.0, 8);
+        }
+        for n in 20..=29 {
+            let today = day(&format!("2026-11-{n}"));
+            energy.add("phone", today, 0.5, 8);
+            energy.add("phone", today, 0.25, 8);
+            let shown = energy.days("phone", today, today);
+            assert_eq!(shown, [(today, 0.75)]);
+        }
+        let week = energy.days("phone", day("2026-11-23"), day("2026-11-29"));
+        assert_eq!(week.len(), 7, "none of the later days is left: {week:?}");
     }
 
     #[test]

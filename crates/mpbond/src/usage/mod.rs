@@ -20,7 +20,7 @@ use mpbond_units::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use budgets::Budgets;
-use by_day::ByDay;
+use by_day::{ByDay, FIRST_DAY};
 pub use interface_bytes::InterfaceBytes;
 
 use crate::account_file::{AccountFile, Version};
@@ -179,6 +179,23 @@ impl Usage {
     /// The present day in the time zone of this host.
     pub fn today(&self) -> Date {
         self.zone.to_datetime(jiff::Timestamp::now()).date()
+    }
+
+    /// Why the accounts cannot be written; `None` while they can.
+    pub fn problem(&self) -> Option<String> {
+        self.file.problem()
+    }
+
+    /// For people, that the clock has not been set: other periods than the present ones are
+    /// charged. `None` without an account.
+    pub fn clock_note(&self, today: Date) -> Option<String> {
+        let has_account = !self.accounts.link.is_empty() || !self.accounts.rule.is_empty();
+        (has_account && today < FIRST_DAY).then(|| {
+            format!(
+                "by the clock it is {today}: until the clock is set, bytes count for periods of \
+                 caps and budgets of that time, and not for the present ones"
+            )
+        })
     }
 
     /// Adds to the joules of a link's radio on this day.
@@ -375,6 +392,12 @@ mod tests {
         assert_eq!(days(&usage, "mobile"), [(27, 300), (28, 100)]);
         assert_eq!(days(&usage, "my phone"), [(27, 1_000), (28, 0)]);
         assert_eq!(days(&usage, "other"), [(28, 0)]);
+        assert_eq!(usage.clock_note(later.to_zoned(TimeZone::UTC).date()), None);
+        let note = usage.clock_note(jiff::civil::date(1970, 1, 2)).unwrap();
+        assert!(
+            note.starts_with("by the clock it is 1970-01-02: "),
+            "{note}"
+        );
         let next = time("2026-12-01T00:00:00Z");
         assert_eq!(usage.count(&phone, &cap, next, None), None);
         assert!(!usage.is_reached(&phone, &cap));

@@ -1,10 +1,10 @@
 //! Checks of this machine, without any network traffic.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use mpbond::config::{KillSwitch, Role, TrustFile};
+use mpbond::config::{EnrolmentBook, KillSwitch, Role, TrustFile};
 use mpbond::reload::modified_s;
 use mpbond::status::Status;
 use mpbond_intercept::rules::kill_switch::is_installed;
@@ -38,6 +38,21 @@ pub(super) fn is_read(findings: &mut Findings, role: Role, file: &Path, status: 
     let Some(status) = status else {
         return;
     };
+    if let Some(theirs) = status.config_file.as_deref().map(Path::new)
+        && !is_same(theirs, file)
+    {
+        let (theirs, file_name) = (word(theirs), file.display());
+        findings.warn(
+            "configuration",
+            format!("the daemon that runs has {theirs}, and not {file_name}, which is checked"),
+            format!(
+                "`{}mpbond doctor {role} --config {theirs}` checks that one; move the other away \
+                 if it is not used",
+                sudo_for(file)
+            ),
+        );
+        return;
+    }
     if let (Some(read), Some(present)) = (status.config_modified_s, modified_s(file))
         && (read - present).abs() > ROUNDING_S
     {
@@ -55,6 +70,65 @@ pub(super) fn is_read(findings: &mut Findings, role: Role, file: &Path, status: 
             format!("changes of {keys} are not in force yet"),
             start(role, file, true),
         );
+    }
+}
+
+/// Whether two paths are of one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |file: &Path| std::fs::canonicalize(file).ok();
+    match (whole(one), whole(other)) {
+        (Some(one), Some(other)) => one == other,
+        // In a folder that this user cannot enter.
+        _ => one == other,
+    }
+}
+
+/// Checks that the daemon that runs can keep its account.
+pub(super) fn account(findings: &mut Findings, status: Option<&Status>) {
+    if let Some(problem) = status.and_then(|status| status.account_problem.as_ref()) {
+        findings.fail(
+            "account",
+            problem,
+            "free space on its disk, or make its folder writable for the daemon",
+        );
+    }
+}
+
+/// Checks that the user who owns the folder of the identity, as whom a service runs, can read the
+/// files that the daemon keeps there.
+pub(super) fn owners(findings: &mut Findings, identity: &Path) {
+    let Some(folder) = identity.parent() else {
+        return;
+    };
+    let Ok(owner) = std::fs::metadata(folder).map(|meta| meta.uid()) else {
+        return;
+    };
+    let others = ["pem", "trusted", "enrol", "usage", "budget"].map(|e| identity.with_extension(e));
+    for file in others {
+        let Ok(meta) = std::fs::metadata(&file) else {
+            continue;
+        };
+        // Root reads all files; files that others may read are no secrets.
+        if owner != 0 && meta.uid() != owner && meta.permissions().mode() & 0o004 == 0 {
+            let (of, folder) = (word(&file), word(folder));
+            findings.fail(
+                "owner",
+                format!(
+                    "{} belongs to user {}, and its folder to user {owner}, who cannot read it",
+                    file.display(),
+                    meta.uid()
+                ),
+                format!("`{}chown --reference={folder} {of}`", sudo_for(&file)),
+            );
+        }
+    }
+}
+
+/// Checks that the file of the proxy's tokens can be read.
+pub(super) fn tokens(findings: &mut Findings, identity: &Path) {
+    let book = EnrolmentBook::beside(identity);
+    if let Err(e) = book.is_open(0) {
+        findings.fail("tokens", e.to_string(), "until then no token is accepted");
     }
 }
 

@@ -23,9 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use mpbond::config::{
-    HelperConfig, PrimaryConfig, ProxyAddress, ProxyConfig, Role, config_file, config_folder,
-};
+use mpbond::config::{HelperConfig, PrimaryConfig, ProxyAddress, ProxyConfig, Role, config_folder};
 use mpbond::helper::budget_of;
 use mpbond::primary::{FreshAddresses, Resolvers};
 use mpbond::speed::Links;
@@ -37,7 +35,7 @@ use mpbond_manager::{LinkId, SEGMENT_BYTES};
 use mpbond_net::Identity;
 use tokio::task::LocalSet;
 
-use super::hints::{config_option, reload};
+use super::hints::{config_option, file_in_use, reload};
 use super::status::RoleName;
 use finding::{Findings, Verdict};
 use interfaces::Interfaces;
@@ -99,7 +97,7 @@ impl DoctorArgs {
     /// The roles to be checked, with their configurations.
     fn roles(&self) -> Result<Vec<(Role, PathBuf)>, Failure> {
         if let Some(role) = self.role.map(Role::from) {
-            let file = self.config.clone().unwrap_or_else(|| config_file(role));
+            let file = self.config.clone().unwrap_or_else(|| file_in_use(role));
             return Ok(vec![(role, file)]);
         }
         if let Some(file) = &self.config {
@@ -113,7 +111,7 @@ impl DoctorArgs {
             })?;
             return Ok(vec![(role, file.clone())]);
         }
-        let roles = Role::ALL.map(|role| (role, config_file(role)));
+        let roles = Role::ALL.map(|role| (role, file_in_use(role)));
         let there = roles
             .into_iter()
             .filter(|(role, file)| file.exists() && (!self.clean || *role == Role::Primary));
@@ -121,7 +119,7 @@ impl DoctorArgs {
         if there.is_empty() {
             return Err(Failure::input(format_args!(
                 "no configuration in {}: `mpbond pair` begins one, and `mpbond ROLE --help` shows a \
-                 complete one; `mpbond doctor ROLE` checks a role without any",
+                 complete one; `mpbond doctor proxy` checks a proxy, which needs none",
                 config_folder().display()
             )));
         }
@@ -172,6 +170,8 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
     let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
     machine::is_read(findings, Role::Primary, file, status.as_ref());
+    machine::account(findings, status.as_ref());
+    machine::owners(findings, &config.identity);
     sandbox::check(findings, config.sandbox, status.as_ref());
     if let Some(note) = status.as_ref().and_then(Status::proxy_lacks_note) {
         let advice = "give the server an address of that family, if its network has it; \
@@ -303,6 +303,8 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
     let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
     machine::is_read(findings, Role::Helper, file, status.as_ref());
+    machine::account(findings, status.as_ref());
+    machine::owners(findings, &config.identity);
     sandbox::check(findings, config.sandbox, status.as_ref());
     clock::check(findings);
     machine::identity(findings, &config.identity);
@@ -377,6 +379,8 @@ fn proxy(config: &ProxyConfig, file: &Path, findings: &mut Findings) -> Result<(
     let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
     machine::is_read(findings, Role::Proxy, file, status.as_ref());
+    machine::owners(findings, &config.identity);
+    machine::tokens(findings, &config.identity);
     sandbox::check(findings, config.sandbox, status.as_ref());
     clock::check(findings);
     machine::identity(findings, &config.identity);

@@ -85,7 +85,8 @@ fn about(status: &Status) -> Vec<String> {
         _ => "kill switch: on, also without the primary".to_owned(),
     }));
     let lacks = status.proxy_lacks_note();
-    let notes = lacks.iter().chain(&status.notes);
+    let notes = lacks.iter().chain(&status.account_problem);
+    let notes = notes.chain(&status.notes);
     lines.extend(notes.map(|note| format!("note: {note}")));
     let limited = |lent: &LentStatus| {
         let (interface, limits) = (&lent.interface, lent.limits.text()?);
