@@ -7,6 +7,8 @@
 
 #![deny(unsafe_code)]
 
+pub use damaged::is_damaged;
+
 pub mod api;
 pub mod checks;
 pub mod config;
@@ -35,6 +37,7 @@ pub mod usage;
 mod account_file;
 mod addresses;
 mod admission;
+mod damaged;
 mod descriptors;
 mod heap;
 mod http;

@@ -149,6 +149,15 @@ fn proxy_help() -> String {
     )
 }
 
+/// The error of a daemon. Its service starts it again, unless that changes nothing: files that are
+/// damaged are as wrong as a configuration.
+pub(super) fn of_daemon(e: anyhow::Error) -> Failure {
+    match mpbond::is_damaged(&e) {
+        true => Failure::bad_input(e),
+        false => e.into(),
+    }
+}
+
 pub(super) fn fine(file: &Path) -> Result<ExitCode, Failure> {
     print(&format!("{}: fine\n", file.display()))?;
     Ok(ExitCode::SUCCESS)
@@ -193,7 +202,7 @@ impl PrimaryArgs {
         if self.which.check {
             return fine(&file);
         }
-        mpbond::primary::run(configured)?;
+        mpbond::primary::run(configured).map_err(of_daemon)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -213,7 +222,7 @@ impl HelperArgs {
         }
         let config = &configured.config;
         let trust = trust(Role::Helper, &file, &config.identity, &config.trust);
-        mpbond::helper::run(configured, trust)?;
+        mpbond::helper::run(configured, trust).map_err(of_daemon)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -246,7 +255,7 @@ impl ProxyArgs {
         }
         let config = &configured.config;
         let trust = trust(Role::Proxy, &file, &config.identity, &config.trust);
-        mpbond::proxy::run(configured, trust)?;
+        mpbond::proxy::run(configured, trust).map_err(of_daemon)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -14,7 +14,7 @@ use mpbond::reload::Configured;
 use mpbond_command::Failure;
 use mpbond_net::Identity;
 
-use super::daemon::{fine, indented, trust};
+use super::daemon::{fine, indented, of_daemon, trust};
 
 /// Run all roles of this device: lend its link and use those of others at once.
 ///
@@ -69,8 +69,8 @@ impl UpArgs {
             take_over: self.take_over,
         };
         // Each role loads it, and none of them makes it then.
-        Identity::load_or_create(up.identity(device)).map_err(Failure::run)?;
-        up.run()?;
+        Identity::load_or_create(up.identity(device)).map_err(|e| of_daemon(e.into()))?;
+        up.run().map_err(of_daemon)?;
         Ok(ExitCode::SUCCESS)
     }
 }

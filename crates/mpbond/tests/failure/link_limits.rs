@@ -138,7 +138,7 @@ fn cap_of_a_helper() {
     drop(primary);
     std::fs::write(bond.file("primary.usage"), "nonsense").unwrap();
     let mut primary = bond.start_unseen("primary", "exec \"$0\" \"$@\"");
-    assert!(!primary.ends().success());
+    assert_eq!(primary.ends().code(), Some(2));
     primary.logs("primary.usage: ");
 }
 

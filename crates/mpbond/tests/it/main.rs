@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 mod command_line;
+mod damage;
 mod discover;
 mod doctor;
 mod hints;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use mpbond_units::shell_word;
 use rustls::Error;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
@@ -146,9 +146,9 @@ impl Identity {
             return Err(malformed(format!("longer than {MAX_FILE_BYTES} bytes")));
         }
         let certificate = CertificateDer::from_pem_slice(&pem)
-            .map_err(|e| malformed(format!("no certificate found ({e})")))?;
+            .map_err(|e| malformed(format!("no certificate found ({})", defect(&e))))?;
         let key = PrivateKeyDer::from_pem_slice(&pem)
-            .map_err(|e| malformed(format!("no private key found ({e})")))?;
+            .map_err(|e| malformed(format!("no private key found ({})", defect(&e))))?;
         Self::from_parts(certificate, key).map_err(malformed)
     }
 
@@ -215,6 +215,15 @@ impl Identity {
 
     pub(crate) fn certified(&self) -> &Arc<CertifiedKey> {
         &self.certified
+    }
+}
+
+/// The defect of a PEM file. The library shows lines as lists of numbers.
+fn defect(e: &PemError) -> String {
+    match e {
+        PemError::MissingSectionEnd { .. } => "the file is cut: a section has no end".to_owned(),
+        PemError::IllegalSectionStart { .. } => "a section begins with a wrong line".to_owned(),
+        e => e.to_string(),
     }
 }
 
