@@ -134,7 +134,8 @@ pub(crate) fn energy(arguments: &EnergyArgs) -> Result<ExitCode> {
     let report = run(inputs, &options, &profiles)?;
     if let Some(path) = &arguments.svg {
         let picture = report.to_svg(&format!("Power over time, profile {}", options.profile));
-        std::fs::write(path, picture).with_context(|| path.display().to_string())?;
+        std::fs::write(path, picture)
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     print(&shown(&report, arguments)?)?;
     if report.incomplete.is_empty() {

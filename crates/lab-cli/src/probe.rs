@@ -153,7 +153,7 @@ impl ProbeArgs {
                 summary.sent
             );
             std::fs::write(path, summary.to_svg(&title))
-                .map_err(|e| Failure::run(format_args!("{}: {e}", path.display())))?;
+                .map_err(|e| Failure::run(format_args!("cannot write {}: {e}", path.display())))?;
         }
         view.end()?;
         if self.json {

@@ -134,6 +134,7 @@ mod paper;
 mod plan;
 pub mod player;
 mod pooled;
+mod print;
 mod program;
 mod progress;
 mod quantity;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use mpbond_command::Failure;
+use nix::unistd::{AccessFlags, access};
 
-/// Checks that these files can be made: their folders exist. Nothing is written.
+/// Checks that these files can be written, or made in their folders. Nothing is written.
 ///
 /// # Errors
 /// The first one that cannot.
@@ -21,7 +22,14 @@ pub(super) fn check<'a>(
         } else if !folder.is_dir() {
             format!("there is no folder {}: make it first", folder.display())
         } else {
-            continue;
+            let (place, how) = match file.exists() {
+                true => (file.as_path(), AccessFlags::W_OK),
+                false => (folder, AccessFlags::W_OK | AccessFlags::X_OK),
+            };
+            match access(place, how) {
+                Ok(()) => continue,
+                Err(e) => format!("{}: {}", place.display(), e.desc()),
+            }
         };
         return Err(Failure::input(format_args!(
             "cannot write {}: {problem}",

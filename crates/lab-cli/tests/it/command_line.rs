@@ -1,5 +1,6 @@
 //! Command line: help, messages, exit codes.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use mpbond_testing::Program;
@@ -204,6 +205,61 @@ fn records_and_reports_that_cannot_be_written_are_one_line_with_the_files_name()
         assert!(line.contains(reason), "{args:?}: {line}");
         assert_eq!(line.lines().count(), 1, "{args:?}: {line}");
     }
+}
+
+/// The record is there then.
+#[test]
+fn results_that_cannot_be_printed_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (experiment, saved) = (folder.path().join("t.toml"), folder.path().join("t.json"));
+    let json: serde_json::Value = serde_json::from_str(&record([1.0, 2.0])).unwrap();
+    std::fs::write(&experiment, json["file"].as_str().unwrap()).unwrap();
+    let survey = "lab survey --settings 1 --seeds 2 --devices 2 --start joined --direction down \
+                  --transfer 64KiB --scheme min-rtt --json";
+    let survey: Vec<_> = survey.split_whitespace().chain([text(&saved)]).collect();
+    let simulate = ["lab", "simulate", text(&experiment), "--json", text(&saved)];
+    for args in [&simulate[..], &survey[..]] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = LAB.command(args).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let last = said.lines().last().unwrap();
+        let problem = "cannot write to standard output: No space left on device";
+        assert!(
+            last.contains(problem) && !said.contains("panicked"),
+            "{said}"
+        );
+        assert!(std::fs::metadata(&saved).unwrap().len() > 100, "{args:?}");
+        std::fs::remove_file(&saved).unwrap();
+    }
+}
+
+/// To root without its capabilities permissions apply as to others.
+#[test]
+fn outputs_that_may_not_be_written_are_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let readable = std::fs::Permissions::from_mode(0o555);
+    std::fs::set_permissions(folder.path(), readable).unwrap();
+    let page = folder.path().join("t.html");
+    let args = ["lab", "simulate", "t.toml", "--html", text(&page)];
+    let mut command = match nix::unistd::geteuid().is_root() {
+        true => {
+            let mut command = std::process::Command::new("setpriv");
+            let program = LAB.command(args);
+            command.args(["--bounding-set=-all", "--inh-caps=-all"]);
+            command.arg(program.get_program()).args(args);
+            command
+        }
+        false => LAB.command(args),
+    };
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let problem = format!("t.html: {}: Permission denied", folder.path().display());
+    assert!(said.contains(&problem), "{said}");
 }
 
 /// A run may take hours: where its results cannot be stored it does not begin.

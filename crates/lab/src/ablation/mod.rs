@@ -24,6 +24,7 @@ pub use options::AblationOptions;
 pub use record::{Ablation, Finding};
 
 use crate::error::{Doing, Error, Result};
+use crate::print::print;
 use crate::simulate::{Progress, on_all_processors};
 use crate::{json, machine};
 use effect::Pair;
@@ -84,8 +85,8 @@ pub fn ablation(options: &AblationOptions) -> Result<Ablation> {
     }
     if !options.quiet {
         for alone in [false, true] {
-            println!("{}\n", table::title(alone));
-            println!("{}\n", table::verdicts(&report, alone).to_text());
+            let (title, verdicts) = (table::title(alone), table::verdicts(&report, alone));
+            print(&format!("{title}\n\n{}\n\n", verdicts.to_text()))?;
         }
     }
     Ok(report)

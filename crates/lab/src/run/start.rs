@@ -12,6 +12,7 @@ use crate::energy::Accountant;
 use crate::error::{Doing, Result};
 use crate::experiment::{Carrier, Scheme};
 use crate::isolate::{Inside, Outside};
+use crate::print::print;
 use crate::record::RunReport;
 use crate::simulate::{SimulateOptions, simulate};
 use crate::{isolate, machine, machine_use, program};
@@ -60,7 +61,7 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     report.reduced = (!reduced.is_empty()).then(|| reduced.join("; "));
     // First, so that it is not lost where a file cannot be written.
     if !options.quiet {
-        print!("{}", report.to_text(std::io::stdout().is_terminal()));
+        print(&report.to_text(std::io::stdout().is_terminal()))?;
     }
     hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
     Ok(report)

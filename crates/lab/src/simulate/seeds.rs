@@ -11,6 +11,7 @@ use super::workers::on_all_processors;
 use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, leave_out};
+use crate::print::print;
 use crate::record::{RunReport, Simulated, Transfer};
 use crate::run::{Chosen, RunOptions, chosen, hand_out};
 use crate::{link_progress, machine, oracle, paper, summary};
@@ -68,7 +69,7 @@ pub fn simulate(path: &Path, options: &SimulateOptions) -> Result<RunReport> {
     };
     // First, so that it is not lost where a file cannot be written.
     if !options.quiet {
-        print!("{}", report.to_text(std::io::stdout().is_terminal()));
+        print(&report.to_text(std::io::stdout().is_terminal()))?;
     }
     hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
     Ok(report)

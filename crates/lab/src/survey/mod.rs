@@ -30,6 +30,7 @@ pub use record::Survey;
 
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
+use crate::print::print;
 use crate::simulate::{Progress, on_all_processors};
 use crate::{json, machine};
 pub(crate) use case::Case;
@@ -136,16 +137,20 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
         std::fs::write(path, page::to_html(&report, &machine::date())).at("write", path)?;
     }
     if !options.quiet {
-        println!("{}", summary::grid(&report.summary).to_text());
-        println!("\n{}", figures::grid(&report.figures).to_text());
+        let (summary, figures) = (
+            summary::grid(&report.summary),
+            figures::grid(&report.figures),
+        );
+        let mut text = format!("{}\n\n{}\n", summary.to_text(), figures.to_text());
         for missed in &report.figures {
             if let Some(worst) = &missed.worst {
-                println!("worst of \"{}\": {worst}", missed.name);
+                text.push_str(&format!("worst of \"{}\": {worst}\n", missed.name));
             }
         }
         if let Some(left_out) = left_out {
-            println!("{left_out}");
+            text.push_str(&format!("{left_out}\n"));
         }
+        print(&text)?;
     }
     Ok(report)
 }
