@@ -212,6 +212,7 @@ fn waiting(streams: u64) {
     let first = OthersFirst {
         octets: 1 << 20,
         least: BitRate::ZERO,
+        is_in_use: false,
     };
     pair.client().set_others_first(subflow, first);
     for n in 0..streams {
