@@ -37,10 +37,13 @@ struct Channel {
     free: Vec<Timestamp>,
     /// Records on the way: (arrival at the end, record, octets at its end).
     in_flight: VecDeque<(Timestamp, Bytes, u64)>,
-    /// Near hop's acknowledgements: (when known, octets).
+    /// Near hop's acknowledgements: (when known, octets). They open the window, and so come from a
+    /// black hole as well: its socket goes on taking octets, and tests see what the session gives a
+    /// silent path, rather than what fits into a window.
     acks: VecDeque<(Timestamp, u64)>,
     acked: u64,
-    /// TCP's cumulative acknowledgements there, segment by segment; none comes from a black hole.
+    /// TCP's cumulative acknowledgements there, segment by segment. The session tells silence by
+    /// them, so that none comes from a black hole.
     segments: VecDeque<(Timestamp, u64)>,
     tcp_acked: u64,
     sent: u64,
