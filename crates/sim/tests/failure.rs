@@ -447,3 +447,34 @@ fn a_connection_goes_on_after_a_sleep_of_55_s_and_is_reset_after_one_of_130_s() 
         }
     }
 }
+
+/// A path that sleeps between messages, as WiFi does to save power, is late with the first packets
+/// of each. That is no silence: before an advance of the count shows that it is awake, it is not
+/// probed (ADR 0079). Without that condition, nine of ten messages were sent twice.
+#[test]
+fn a_message_after_a_pause_is_not_sent_twice_where_the_path_wakes_slowly() {
+    let late = |extra: u64| LinkChange {
+        delay: Some(ms(20 + extra)),
+        ..LinkChange::default()
+    };
+    let mut scenario = Scenario::multihomed(&[(20.0, ms(20)), (15.0, ms(25))]);
+    for i in 0..20 {
+        let start = When::At(Duration::from_secs(7) * (i as u32 + 1));
+        let mut message = Exchange::upload(start, 700);
+        message.origin.thinks = ms(150);
+        scenario.exchanges.push(message);
+        for (after, extra) in [(0, 100), (150, 0)] {
+            scenario.faults.push(Fault {
+                when: When::AfterStart(i, ms(after)),
+                what: link(0, None, Some(late(extra))),
+            });
+        }
+    }
+    for variant in 0..2 {
+        let outcome = World::new(scenario.clone().varied(variant)).run().unwrap();
+        assert_eq!(outcome.exchanges.len(), 20);
+        for x in &outcome.exchanges {
+            assert_eq!((x.up_bytes, x.copies.probed), (700, 0), "{x:?}");
+        }
+    }
+}

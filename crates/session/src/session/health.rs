@@ -179,16 +179,27 @@ impl Watch<'_> {
         }
         let (since, usual) = match health.longest_interval() {
             Some(interval) => (health.progress_at, interval),
-            // Too few advances show no interval. Until then the host's TCP tells a silent path from
-            // a late acknowledgement of its process; through a helper, nothing does (ADR 0079).
-            None if s.is_direct() && !health.delivered => {
-                (health.silent_since(s.sent.oldest()?), s.estimator.rtt())
-            }
-            None => return None,
+            None => self.young_silence(s)?,
         };
         let patience = (usual * 5 / 4).max(LEAST_PROBE);
         let next = (patience / 2).max(LEAST_PROBE);
         Some(since + patience + next * health.probes)
+    }
+
+    /// Begin of a silence of a subflow whose advances are too few to show an interval, and the
+    /// round-trip time in place of that. The host's TCP tells a silent path from a late
+    /// acknowledgement of its process; through a helper, nothing does (ADR 0079).
+    ///
+    /// A path that sleeps during a pause takes longer than usual for the first octets after it, so
+    /// that one advance must have shown that it is awake. Without TCP_INFO there is no round-trip
+    /// time, and nothing tells how TCP fares.
+    fn young_silence(&self, s: &Subflow) -> Option<(Timestamp, Duration)> {
+        let rtt = s.estimator.rtt();
+        let tells = s.is_direct() && !s.health.delivered && !rtt.is_zero();
+        if !tells || !s.health.has_advanced() {
+            return None;
+        }
+        Some((s.health.silent_since(s.sent.oldest()?), rtt))
     }
 }
 
@@ -353,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn before_eight_advances_a_direct_subflow_is_probed_after_five_quarters_of_a_round_trip() {
+    fn from_one_advance_to_eight_a_direct_subflow_is_probed_after_five_quarters_of_a_round_trip() {
         let config = SessionConfig::default();
         let young = |helper| {
             let mut s = Subflow::for_test(1, helper, Role::Regular);
@@ -377,6 +388,23 @@ mod tests {
         assert_eq!(due(&s), None);
         // The host is the helper's.
         assert_eq!(due(&young(Some(0))), None);
+        // Of TCP nothing is known.
+        let mut unknown = Subflow::unused_for_test("link0");
+        unknown.give(ms(600), 0, 0..1_000);
+        unknown.health.advanced(ms(1_000));
+        assert_eq!(due(&unknown), None);
+        let path = crate::PathInfo {
+            srtt: round_trip,
+            ..crate::PathInfo::default()
+        };
+        unknown.estimator.on_path(ms(1_000), path);
+        assert_eq!(due(&unknown), Some(ms(1_000) + round_trip * 5 / 4));
+        // After a pause one advance shows that the path is awake.
+        let mut woken = young(None);
+        woken.health.owes_again(ms(1_000), ms(900));
+        assert_eq!(due(&woken), None);
+        woken.health.advanced(ms(1_000));
+        assert_eq!(due(&woken), Some(ms(1_000) + round_trip * 5 / 4));
         // An eighth advance shows the interval, here none.
         s.health.advanced(ms(1_000));
         assert_eq!(due(&s), Some(ms(1_000) + LEAST_PROBE));

@@ -9,8 +9,9 @@ use mpbond_units::Timestamp;
 /// of bytes before it goes on, while a helper has been given too many.
 const AVOIDED_AT: u32 = 4;
 
-/// Longest delay of copies while TCP goes on (ADR 0032): the other end's process may be late. A
-/// middlebox that acknowledges for the host delays them by so much.
+/// Longest delay of copies while TCP goes on (ADR 0032), and of an early probe (ADR 0079): the
+/// other end's process may be late. A middlebox that acknowledges for the host delays them by so
+/// much.
 const EXCUSED: Duration = Duration::from_secs(5);
 
 /// What is known of a subflow's path, best first.
@@ -81,9 +82,10 @@ impl Health {
         self.tcp_acked = acked;
     }
 
-    /// Begin of the failure timeout before copies: the last time at which the count or TCP showed
-    /// that the path works, but at most [`EXCUSED`] after the count did. `oldest` is the time at
-    /// which the oldest owed record was written.
+    /// Begin of a silence of both the count and TCP: the last time at which either showed that the
+    /// path works, but at most [`EXCUSED`] after the count did. The failure timeout before copies
+    /// runs from it, and the time before an early probe (ADR 0079). `oldest` is the time at which
+    /// the oldest owed record was written.
     pub(crate) fn silent_since(&self, oldest: Timestamp) -> Timestamp {
         let since = self.progress_at.max(oldest);
         since.max(self.delivered_at.min(since + EXCUSED))
@@ -117,6 +119,11 @@ impl Health {
         self.probes = 0;
         self.copied = false;
         self.failed_since.take().map(|_| silent)
+    }
+
+    /// Whether the ACK count has advanced since the last pause.
+    pub(crate) fn has_advanced(&self) -> bool {
+        self.intervals.advances > 0
     }
 
     /// Longest recent interval between ACK advances, once that is known.
