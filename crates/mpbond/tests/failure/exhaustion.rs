@@ -149,7 +149,7 @@ cp there.trusted before
 # Full to the last byte.
 dd if=/dev/zero of=fill bs=1k 2>/dev/null || true
 set +e
-for line in "id --identity new.pem" "trust --identity there.pem $3" \
+for line in "id --create --identity new.pem" "trust --identity there.pem $3" \
     "untrust --identity there.pem $2"; do
     "$0" $line >/dev/null 2>&3
     echo "code $?" >&3
@@ -157,7 +157,7 @@ done
 cmp before there.trusted >&3 && echo "as it was" >&3
 test -e new.pem || echo "no half a key" >&3
 rm fill
-"$0" id --identity new.pem >/dev/null && echo "and then it works" >&3
+"$0" id --create --identity new.pem >/dev/null && echo "and then it works" >&3
 "#;
     let id = |n: u8| mpbond_net::DeviceId::from_bytes([n; 32]).to_string();
     let log = folder.path().join("log");

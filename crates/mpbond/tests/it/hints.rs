@@ -173,17 +173,20 @@ fn role() {
     let said = place.says("doctor proxy", "proxy.toml");
     place.follow(
         &said,
-        &["mpbond id --identity", "mpbond proxy enrol --config"],
+        &[
+            "mpbond id --create --identity",
+            "mpbond proxy enrol --config",
+        ],
     );
     let said = place.says("doctor helper", "of the phone.toml");
     place.follow(
         &said,
-        &["mpbond id --identity", "mpbond pair --role helper"],
+        &["mpbond id --create --identity", "mpbond pair --role helper"],
     );
     let said = place.says("speed", "primary.toml");
     place.follow(&said, &["mpbond speed --config"]);
     let said = place.says("doctor primary", "primary.toml");
-    place.follow(&said, &["mpbond id --identity"]);
+    place.follow(&said, &["mpbond id --create --identity"]);
     let said = place.says("upgrade helper", "of the phone.toml");
     place.follow(&said, &["mpbond helper --config"]);
     let said = place.says("untrust nobody", "proxy.toml");

@@ -139,7 +139,8 @@ pub(super) fn identity(findings: &mut Findings, file: &Path) -> Option<Identity>
             "identity",
             format!("{} is not there yet", file.display()),
             format!(
-                "the daemon makes it when it first starts; `{}mpbond id --identity {}` does now",
+                "the daemon makes it when it first starts; \
+                 `{}mpbond id --create --identity {}` does now",
                 sudo_for(file),
                 word(file)
             ),
