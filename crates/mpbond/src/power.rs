@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpbond_policy::{Fact, Supply};
-use tokio::time::Instant;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use crate::uevents::Uevents;
@@ -34,6 +35,10 @@ const SUBSYSTEM: &[u8] = b"power_supply";
 /// asks some batteries over a slow bus, for tens of milliseconds.
 const VALID_FOR: Duration = Duration::from_secs(60);
 
+/// Least time between the begins of two readings. A charger that is loose, or a driver that has
+/// much to tell, makes tens of events a second.
+const SPACING: Duration = Duration::from_secs(1);
+
 /// Origin of the facts.
 const KERNEL: &str = "the kernel";
 
@@ -42,9 +47,26 @@ pub struct Power {
     batteries: Arc<[Battery]>,
     /// None on a device without a battery, and where the kernel refuses the socket.
     uevents: Option<Uevents>,
-    /// Begin of the newest reading, unless an event has come since.
-    looked: Cell<Option<Instant>>,
-    newest: Cell<Option<Reading>>,
+    /// Number of events that have come.
+    events: Cell<u64>,
+    /// Number of those after which [`changed`](Power::changed) has returned.
+    answered: Cell<u64>,
+    /// An event has been taken from the socket, by whatever caller.
+    taken: Notify,
+    /// The newest reading that has ended.
+    newest: Cell<Option<Looked>>,
+    /// The last reading, which is held while one is under way, also where its caller has given up.
+    last: Arc<Mutex<Option<Looked>>>,
+}
+
+/// A reading.
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    /// When it was begun.
+    begun: Instant,
+    /// Number of events that had come by then.
+    events: u64,
+    reading: Reading,
 }
 
 /// Files of a battery.
@@ -79,8 +101,11 @@ impl Power {
         Self {
             batteries,
             uevents,
-            looked: Cell::default(),
+            events: Cell::default(),
+            answered: Cell::default(),
+            taken: Notify::new(),
             newest: Cell::default(),
+            last: Arc::default(),
         }
     }
 
@@ -89,18 +114,22 @@ impl Power {
         self.batteries.is_empty()
     }
 
-    /// The newest reading, unless it is out of date: an event has come since its begin, or 60 s
-    /// have passed. None as well before the first one has ended.
+    /// The newest reading, unless it is out of date: it was begun at least 60 s ago, or at least
+    /// 1 s ago and before an event. None as well before the first one has ended.
     pub fn newest(&self) -> Option<Reading> {
         if self.uevents.as_ref().is_some_and(Uevents::take) {
-            self.looked.set(None);
+            self.note_event();
         }
-        let looked = self.looked.get();
-        let is_valid = looked.is_some_and(|at| at.elapsed() < VALID_FOR);
-        self.newest.get().filter(|_| is_valid)
+        let newest = self.newest.get()?;
+        let valid_for = match newest.events == self.events.get() {
+            true => VALID_FOR,
+            false => SPACING,
+        };
+        (newest.begun.elapsed() < valid_for).then_some(newest.reading)
     }
 
-    /// The level and state at present, or the newest ones while they are valid.
+    /// The level and state at present, or the newest ones while they are valid. One caller reads at
+    /// a time; the others wait for it.
     pub async fn read(&self) -> Reading {
         if let Some(reading) = self.newest() {
             return reading;
@@ -108,22 +137,66 @@ impl Power {
         if self.batteries.is_empty() {
             return Reading::default();
         }
-        self.looked.set(Some(Instant::now()));
+        let mut last = Arc::clone(&self.last).lock_owned().await;
+        // Of a caller who has given up, perhaps.
+        self.note(*last);
+        if let Some(reading) = self.newest() {
+            return reading;
+        }
+        let (begun, events) = (Instant::now(), self.events.get());
         let batteries = Arc::clone(&self.batteries);
-        let read = tokio::task::spawn_blocking(move || Reading::read(&batteries)).await;
-        let reading = read.unwrap_or_default();
-        self.newest.set(Some(reading));
-        reading
+        let read = tokio::task::spawn_blocking(move || {
+            let reading = Reading::read(&batteries);
+            *last = Some(Looked {
+                begun,
+                events,
+                reading,
+            });
+            *last
+        });
+        let looked = read.await.unwrap_or_default();
+        self.note(looked);
+        looked.map_or_else(Reading::default, |looked| looked.reading)
     }
 
-    /// Waits for an event of a battery or a charger, without end where none comes. Only a caller
-    /// that waits is woken. Cancel-safe.
-    pub async fn changed(&self) {
-        match &self.uevents {
-            Some(uevents) => uevents.next().await,
-            None => pending().await,
+    /// A reading has ended. One that was begun before the newest one counts for nothing.
+    fn note(&self, looked: Option<Looked>) {
+        let begun = |looked: &Looked| (looked.events, looked.begun);
+        let newest = self.newest.get();
+        if looked.as_ref().map(begun) > newest.as_ref().map(begun) {
+            self.newest.set(looked);
         }
-        self.looked.set(None);
+    }
+
+    fn note_event(&self) {
+        self.events.update(|events| events + 1);
+        self.taken.notify_one();
+    }
+
+    /// Waits for an event of a battery or a charger since the last one that this returned for,
+    /// without end where none comes, and until the battery may be read after it. For one caller,
+    /// the only one who is woken. Cancel-safe.
+    pub async fn changed(&self) {
+        let Some(uevents) = &self.uevents else {
+            return pending().await;
+        };
+        while self.answered.get() == self.events.get() {
+            tokio::select! {
+                () = uevents.next() => self.note_event(),
+                () = self.taken.notified() => {}
+            }
+        }
+        while let Some(wait) = self.holds_for() {
+            sleep(wait).await;
+        }
+        self.answered.set(self.events.get());
+    }
+
+    /// Time for which the newest reading is still used, if an event has come since its begin.
+    fn holds_for(&self) -> Option<Duration> {
+        let newest = self.newest.get()?;
+        let left = SPACING.saturating_sub(newest.begun.elapsed());
+        (newest.events != self.events.get() && !left.is_zero()).then_some(left)
     }
 }
 
@@ -288,11 +361,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_reading_is_used_for_sixty_seconds() {
         let class = tempfile::tempdir().unwrap();
-        battery(class.path(), "BAT0", "30", "Discharging");
-        let power = Power {
-            uevents: None,
-            ..Power::at(class.path())
-        };
+        let power = with_level(class.path(), "30");
         assert_eq!(power.newest(), None);
         assert_eq!(power.read().await.percent, Some(30));
         battery(class.path(), "BAT0", "29", "Discharging");
@@ -320,16 +389,90 @@ mod tests {
         assert_eq!(power.read().await.percent, Some(30));
         battery(class.path(), "BAT0", "30", "Charging");
         uevent("net");
+        sleep(SPACING).await;
         assert_eq!(power.read().await.is_charging, Some(false), "of another");
         uevent("power_supply");
         assert_eq!(power.read().await.is_charging, Some(true));
+        timeout(WITHIN, power.changed()).await.unwrap();
+        sleep(SPACING).await;
         assert!(power.newest().is_some(), "one event is one reading");
         let (changed, ()) = tokio::join!(timeout(WITHIN, power.changed()), async {
             uevent("net");
             tokio::task::yield_now().await;
             uevent("power_supply");
+            // A decision takes the event before the one that waits is polled.
+            assert_eq!(power.newest(), None);
         });
         changed.unwrap();
         assert_eq!(power.newest(), None);
+    }
+
+    fn with_level(class: &Path, percent: &str) -> Power {
+        battery(class, "BAT0", percent, "Discharging");
+        Power {
+            uevents: None,
+            ..Power::at(class)
+        }
+    }
+
+    /// Begins a reading whose caller gives up at once.
+    async fn give_up(power: &Power) {
+        tokio::select! {
+            biased;
+            _ = power.read() => panic!("a reading takes time"),
+            () = std::future::ready(()) => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reading_whose_caller_gives_up_renews_no_level() {
+        let class = tempfile::tempdir().unwrap();
+        let power = with_level(class.path(), "30");
+        assert_eq!(power.read().await.percent, Some(30));
+        battery(class.path(), "BAT0", "9", "Discharging");
+        tokio::time::advance(VALID_FOR).await;
+        give_up(&power).await;
+        assert_eq!(power.newest(), None);
+        assert_eq!(power.read().await.percent, Some(9));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_who_ask_while_one_reads_after_an_event_have_the_level_after_it() {
+        let class = tempfile::tempdir().unwrap();
+        let power = with_level(class.path(), "30");
+        assert_eq!(power.read().await.percent, Some(30));
+        battery(class.path(), "BAT0", "9", "Discharging");
+        tokio::time::advance(SPACING).await;
+        power.note_event();
+        let meanwhile = async { power.newest() };
+        let (one, newest, other) = tokio::join!(power.read(), meanwhile, power.read());
+        assert_eq!(newest, None, "one is under way");
+        assert_eq!([one, other].map(|read| read.percent), [Some(9); 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_newest_reading_is_the_one_begun_last() {
+        let class = tempfile::tempdir().unwrap();
+        let power = with_level(class.path(), "30");
+        power.read().await;
+        let old = power.newest.get();
+        tokio::time::advance(VALID_FOR).await;
+        battery(class.path(), "BAT0", "9", "Discharging");
+        power.read().await;
+        power.note(old);
+        assert_eq!(power.newest().unwrap().percent, Some(9));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readings_begin_a_second_apart_whatever_events_come() {
+        let class = tempfile::tempdir().unwrap();
+        let power = with_level(class.path(), "30");
+        assert_eq!(power.read().await.percent, Some(30));
+        battery(class.path(), "BAT0", "9", "Discharging");
+        power.note_event();
+        tokio::time::advance(SPACING - Duration::from_millis(1)).await;
+        assert_eq!(power.read().await.percent, Some(30));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(power.read().await.percent, Some(9));
     }
 }

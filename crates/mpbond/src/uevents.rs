@@ -18,15 +18,16 @@ const KERNEL: u32 = 1;
 /// `UEVENT_BUFFER_SIZE`, for the path in front of the variables.
 const MAX_OCTETS: usize = 4096;
 
-/// Size of the socket's buffer in bytes. Events that do not fit are counted as one of any
-/// subsystem, so that it need not hold more than a few.
+/// Size of the socket's buffer in bytes as it is asked for; the kernel doubles it (socket(7)), to
+/// 32 KiB with its own overhead. Events that do not fit are counted as one of any subsystem, so
+/// that it need not hold more than a few.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// Maximum number of messages read at once.
 const MAX_MESSAGES: usize = 64;
 
 /// A socket that receives the events of a subsystem. It wakes nobody up, except callers of
-/// [`next`](Self::next) while they wait.
+/// [`next`](Self::next) while they wait, at events of any subsystem.
 #[derive(Debug)]
 pub(crate) struct Uevents {
     socket: OwnedFd,
@@ -69,7 +70,8 @@ impl Uevents {
         true
     }
 
-    /// Waits for an event of the subsystem; without end where the kernel ends them. Cancel-safe.
+    /// Waits for an event of the subsystem; without end where the kernel ends them. Not for one
+    /// that [`take`](Self::take) has discarded meanwhile. Cancel-safe.
     pub(crate) async fn next(&self) {
         if self.wait().await.is_err() {
             pending().await
