@@ -32,9 +32,9 @@ const SLOW: Duration = Duration::from_secs(2);
 /// Time without a record after which the only path of a connection is asked.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Interval while none move, but a limit excludes a link: connections wait for the end of that, or
-/// are refused until then. The period of a cap may end, and the level of a battery rise without
-/// an event of the kernel.
+/// Longest interval while none move, but a limit excludes a link: connections wait for the end of
+/// that, or are refused until then. The level of a battery may rise without an event of the
+/// kernel, and the time of day be set.
 const EXCLUDED: Duration = Duration::from_secs(60);
 
 /// Looks at the limits until bytes have long not moved and no limit excludes a link.
@@ -42,17 +42,19 @@ async fn watch(primary: Rc<Primary>) {
     let mut last = FAST;
     loop {
         let next = primary.look_at_limits(last).await;
-        let wait = match (primary.is_quiet(), primary.limits.excludes_any()) {
+        match (primary.is_quiet(), primary.limits.excludes_any()) {
             (true, false) => break,
-            (true, true) => EXCLUDED,
-            (false, _) => next,
-        };
-        let began = Instant::now();
-        match wait == EXCLUDED {
-            true => primary.supply_changes_within(wait).await,
-            false => tokio::time::sleep(wait).await,
+            (true, true) => {
+                primary.wait_while_excluded().await;
+                // A transfer may begin now, as fast as any.
+                last = FAST;
+            }
+            (false, _) => {
+                let began = Instant::now();
+                tokio::time::sleep(next).await;
+                last = began.elapsed();
+            }
         }
-        last = began.elapsed();
     }
     // A process that has taken over keeps it itself.
     if !*primary.handed_over.borrow() {
@@ -62,6 +64,14 @@ async fn watch(primary: Rc<Primary>) {
         usage.save_aside(now, &caps, true);
     }
     primary.limits.is_watched.set(false);
+}
+
+/// Time until the period of a cap ends.
+fn until_reset(cap: &Cap, now: jiff::Timestamp) -> Option<Duration> {
+    let period = period_at(now, cap.reset_day, &cap.zone)?;
+    // A timer of whole milliseconds may end just before.
+    let until = Duration::try_from(period.ends.duration_since(now)).ok()?;
+    Some(until + Duration::from_millis(1))
 }
 
 /// The level of a battery, and whether it is being charged, for people.
@@ -79,8 +89,14 @@ impl Primary {
         self.watch_signals();
         let policy = self.policy.borrow();
         let has_limits = policy.as_ref().is_some_and(|policy| policy.has_limits());
-        if (has_limits || self.flows.has_single()) && !self.limits.is_watched.replace(true) {
-            crate::task::spawn_local(watch(Rc::clone(self)));
+        if !has_limits && !self.flows.has_single() {
+            return;
+        }
+        match self.limits.is_watched.replace(true) {
+            true => self.limits.moving.notify_one(),
+            false => {
+                crate::task::spawn_local(watch(Rc::clone(self)));
+            }
         }
     }
 
@@ -104,15 +120,29 @@ impl Primary {
         driver.iter().chain(&*retiring).cloned().collect()
     }
 
-    /// Waits for an event of this device's battery, or for another level of a helper's.
-    async fn supply_changes_within(&self, most: Duration) {
+    /// Waits until bytes move, for an event of this device's battery, for another level of a
+    /// helper's, or for the end of a cap's period.
+    async fn wait_while_excluded(&self) {
+        let ends = self.periods_end_in(jiff::Timestamp::now());
         let event = async {
             tokio::select! {
+                () = self.limits.moving.notified() => {}
                 () = self.power.changed() => {}
                 () = self.limits.supply_told.notified() => {}
             }
         };
-        let _ = timeout(most, event).await;
+        let _ = timeout(ends.map_or(EXCLUDED, |ends| ends.min(EXCLUDED)), event).await;
+    }
+
+    /// Time until the first end of a period whose cap is used up.
+    fn periods_end_in(&self, now: jiff::Timestamp) -> Option<Duration> {
+        let caps = self.caps().into_iter();
+        let reached = caps.filter(|(of, _)| match of {
+            Capped::Link(link) => self.limits.is_reached(link),
+            Capped::Rule(_) => false,
+        });
+        let ends = reached.filter_map(|(_, cap)| until_reset(&cap, now));
+        ends.min()
     }
 
     /// Looks at caps and batteries, and applies what has changed, this time after the last look.
@@ -403,7 +433,7 @@ impl Primary {
             is_charging: state.charging,
         };
         if std::mem::replace(&mut told.battery, supply) != supply {
-            self.limits.supply_told.notify_waiters();
+            self.limits.supply_told.notify_one();
         }
         told.bytes_left = state.bytes_left;
         let before = std::mem::replace(&mut told.metered, state.metered);
@@ -511,5 +541,26 @@ impl Primary {
             resets: period.next_day.to_string(),
             days: days.into_iter().map(day).collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_for_a_cap_ends_just_after_its_period() {
+        let cap = Cap {
+            bytes: 1,
+            reset_day: 1,
+            zone: jiff::tz::TimeZone::UTC,
+            warn_percent: None,
+            at_cap: AtCap::Off,
+        };
+        let now: jiff::Timestamp = "2026-11-30T23:59:59.5Z".parse().unwrap();
+        let wait = until_reset(&cap, now).unwrap();
+        assert_eq!(wait, Duration::from_millis(501));
+        let day = |after: Duration| period_at(now + after, 1, &cap.zone).unwrap().first_day;
+        assert_eq!(day(wait), jiff::civil::date(2026, 12, 1));
     }
 }

@@ -69,6 +69,8 @@ pub(super) struct Limits {
     /// What sessions have been told.
     pub(super) applied: RefCell<Excluded>,
     pub(super) is_watched: Cell<bool>,
+    /// Bytes move, perhaps while the watch waits for the end of an exclusion.
+    pub(super) moving: Notify,
     /// Held by connections with a budget that go direct.
     direct: Rc<()>,
     /// Used bytes at the last look of the watch.
@@ -90,6 +92,7 @@ impl Limits {
             metered_told: Spaced::default(),
             applied: RefCell::default(),
             is_watched: Cell::default(),
+            moving: Notify::new(),
             direct: Rc::default(),
             looked: RefCell::default(),
         })
