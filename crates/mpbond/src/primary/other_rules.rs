@@ -41,25 +41,33 @@ impl Primary {
         crate::task::spawn_local(async move { look(&primary, policy).await });
     }
 
-    /// Facts of an open connection to this destination; without names that were found out, but for
-    /// those that were kept.
-    async fn facts_of_open(&self, open: &Flow, to: &Destination, kept: &Kept) -> Facts {
+    /// Facts of an open connection to this destination, as far as a policy depends on them; with
+    /// the names that were kept or, if none was found out when it was opened, those that its client
+    /// has looked up. A name in a ClientHello that was not asked for then is not known.
+    async fn facts_of_open(
+        &self,
+        (open, to): (&Flow, &Destination),
+        kept: &Kept,
+        policy: &InForce,
+    ) -> Facts {
         let (ends, owner) = (open.identity.ends(), open.identity.owner());
-        let facts = flow(&Client {
+        let cgroup = match policy.depends_on_cgroups() {
+            true => open.identity.group(&self.cgroups).await,
+            false => None,
+        };
+        let mut facts = flow(&Client {
             via: ends.via,
             address: ends.client.ip(),
             destination: to,
             owner,
-            cgroup: open.identity.group(&self.cgroups).await,
+            cgroup,
             claim: kept.claim,
         });
         match &kept.names {
-            Some(names) => Facts {
-                domain: (**names).clone(),
-                ..facts
-            },
-            None => facts,
+            Some(names) => facts.domain = (**names).clone(),
+            None => self.guess_name(&mut facts),
         }
+        facts
     }
 }
 
@@ -101,7 +109,7 @@ async fn other(
     let to = primary.destination_of(open)?;
     let new = match policy {
         Some(policy) => {
-            let facts = primary.facts_of_open(open, &to, &own.kept).await;
+            let facts = primary.facts_of_open((open, &to), &own.kept, policy).await;
             let decided = Decided::from(&policy.decide(&facts, device));
             Ruling::new(Rc::clone(policy), &decided, own.kept.clone())
         }
