@@ -63,9 +63,16 @@ fn in_words(error: &serde_json::Error) -> String {
     if let Some(key) = text.strip_prefix("missing field ") {
         return format!("the key {key} is missing");
     }
+    if let Some(key) = text.strip_prefix("duplicate field ") {
+        return format!("the key {key} is there twice");
+    }
     let (found, expected) = text.rsplit_once(", expected ").unwrap_or((text, ""));
     let found = match found.split_once(": ") {
-        Some(("invalid type" | "invalid value", value)) => format!("{value} is wrong here"),
+        Some(("invalid type" | "invalid value", value)) => match value {
+            "map" => "an object is wrong here".to_owned(),
+            "sequence" => "an array is wrong here".to_owned(),
+            _ => format!("{value} is wrong here"),
+        },
         _ => found
             .replace("unknown field ", "unknown key ")
             .replace("unknown variant ", "unknown value "),
@@ -78,6 +85,8 @@ fn in_words(error: &serde_json::Error) -> String {
         "f32" | "f64" => format!("{found}: write a number"),
         "a boolean" => format!("{found}: write true or false"),
         "a string" => format!("{found}: write text in quotes"),
+        "a sequence" => format!("{found}: write an array"),
+        "a map" => format!("{found}: write an object"),
         _ if expected.starts_with("struct ") => format!("{found}: write an object"),
         _ => format!("{found}: write {expected}"),
     }
@@ -224,6 +233,8 @@ mod tests {
         port: u16,
         is_on: Option<bool>,
         name: Option<String>,
+        list: Option<Vec<u8>>,
+        by_name: Option<std::collections::HashMap<String, u8>>,
     }
 
     #[test]
@@ -234,7 +245,7 @@ mod tests {
             ("{}", "the key `port` is missing"),
             (
                 "{\"port\": 1, \"x\": 2}",
-                "unknown key `x`: write one of `port`, `is_on`, `name`",
+                "unknown key `x`: write one of `port`, `is_on`, `name`, `list`, `by_name`",
             ),
             (
                 "{\"port\": 70000}",
@@ -250,7 +261,23 @@ mod tests {
             ),
             (
                 "{\"port\": 1, \"name\": {}}",
-                "map is wrong here: write text in quotes",
+                "an object is wrong here: write text in quotes",
+            ),
+            (
+                "{\"port\": 1, \"port\": 1}",
+                "the key `port` is there twice",
+            ),
+            (
+                "{\"port\": [1], \"port\": 1}",
+                "an array is wrong here: write a whole number that is allowed",
+            ),
+            (
+                "{\"port\": 1, \"list\": 1}",
+                "integer `1` is wrong here: write an array",
+            ),
+            (
+                "{\"port\": 1, \"by_name\": [1]}",
+                "an array is wrong here: write an object",
             ),
         ] {
             let found = serde_json::from_str::<Body>(text).err().unwrap();
