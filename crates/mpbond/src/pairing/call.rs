@@ -203,7 +203,9 @@ pub async fn find(book: &Book, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, P
 ///
 /// # Errors
 /// The reason of a failure; nothing is written here then. If the connection broke at the last
-/// moment the token may have been used; the same device can present it again.
+/// moment the token may have been used; the same device can present it again. A process that is
+/// killed in between leaves the proxy in `primary.toml`, without trust at the proxy: the same call
+/// again completes it.
 pub async fn enrol(
     own: &Own,
     token: &EnrolmentToken,
