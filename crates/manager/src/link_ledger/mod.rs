@@ -53,6 +53,8 @@ struct Demand {
 struct Use {
     /// Octets that wait for the link or are on their way over it.
     octets: u64,
+    /// Stream bytes that the subflow was given so far.
+    given_bytes: u64,
     /// Bytes wait that the subflow may carry.
     waits: bool,
     /// Rate of the link, as the user estimates it.
@@ -66,6 +68,10 @@ struct Part<L> {
     uses: Use,
     /// What those who went first at the last exchange had on the link.
     first: OthersFirst,
+    /// Stream bytes that the subflow had been given at the last exchange.
+    given_bytes: Option<u64>,
+    /// When bytes were demanded before the link was given some.
+    used: Option<Timestamp>,
 }
 
 /// Another user who has a link of this one.
@@ -167,6 +173,12 @@ impl<U, L: Copy + PartialEq> User<U, L> {
         self.waits_for(link) && self.on(link).any(is_here)
     }
 
+    /// Whether the link was given bytes, which were demanded within [`SHORT_FOR`].
+    fn has_used(&self, now: Timestamp, link: L) -> bool {
+        let lately = |at| now.since(at) < SHORT_FOR;
+        self.on(link).any(|part| part.used.is_some_and(lately))
+    }
+
     fn octets_on(&self, link: L) -> u64 {
         self.on(link).map(|part| part.uses.octets).sum()
     }
@@ -208,6 +220,8 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
                 of: *of,
                 uses: Use::default(),
                 first: OthersFirst::default(),
+                given_bytes: None,
+                used: None,
             });
         }
         if let Some(known) = self.users.get_mut(&user) {
@@ -235,6 +249,7 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
     pub fn exchange(&mut self, now: Timestamp, user: U, session: &mut Session) {
         self.set_uses(user, session.own_rate(now), |subflow| Use {
             octets: session.octets_on_link(now, subflow),
+            given_bytes: session.given_bytes(subflow),
             waits: session.waits_for(subflow),
             rate: session.link_rate(now, subflow),
         });
@@ -259,6 +274,13 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
             known.own_rate = own_rate;
             for part in &mut known.parts {
                 part.uses = uses(part.of.subflow);
+                // Small answers are acknowledged before the next exchange: octets on their way
+                // would not tell of them.
+                let given_bytes = part.uses.given_bytes;
+                let before = part.given_bytes.replace(given_bytes);
+                if before.is_some_and(|before| given_bytes > before) {
+                    part.used = known.demanded;
+                }
             }
         }
     }
@@ -274,10 +296,10 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
         // Less than before, where a stream was reset.
         let more = demand.bytes.saturating_sub(known.bytes);
         known.bytes = demand.bytes;
-        if more > 0 {
+        let is_new = std::mem::replace(&mut known.is_new, known.others.is_empty());
+        if more > 0 && !is_new {
             known.demanded = Some(now);
         }
-        let is_new = std::mem::replace(&mut known.is_new, known.others.is_empty());
         // Where nobody has a link, nobody gives way.
         let takes = |bytes| match rate {
             BitRate::ZERO => Duration::ZERO,
@@ -343,10 +365,8 @@ impl<U: Copy + Ord, L: Copy + Ord> LinkLedger<U, L> {
                 continue;
             };
             let is_owner = !other.are_even && its.owns(link);
-            let lately = |at| now.since(at) < SHORT_FOR;
-            let is_in_use = is_owner && its.demanded.is_some_and(lately);
             // Beside a transfer of the owner, the queue is the owner's, and borrowers give way.
-            first.is_in_use |= is_in_use && !its.waits_for(link);
+            first.is_in_use |= is_owner && its.has_used(now, link) && !its.waits_for(link);
             let goes_first = match own.owns(link) {
                 true if !other.are_even => false,
                 _ if is_owner => true,

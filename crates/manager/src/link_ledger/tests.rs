@@ -59,6 +59,7 @@ impl Two {
         self.now = ms(at);
         let uses = Use {
             octets: self.octets[i],
+            given_bytes: self.bytes[i].saturating_sub(waiting_bytes),
             waits: waiting_bytes > 0 && self.may_go[i],
             rate: self.rates[i],
         };
@@ -428,4 +429,82 @@ fn owners_of_links_come_before_others_who_borrow_them() {
     let owners = others.iter().filter(|other| !other.are_even);
     let owners: Vec<_> = owners.map(|other| other.user).collect();
     assert_eq!(owners, [6, 13, 20]);
+}
+
+#[test]
+fn a_link_is_in_use_for_10_s_after_bytes_of_its_owner_while_none_wait_for_it() {
+    let mut two = Two::new();
+    set(&mut two.ledger, 0, &[(0, true)]);
+    let is_in_use = |two: &Two| two.ledger.others_first(two.now, 1, 0).is_in_use;
+    // What was sent before they met.
+    two.note(0, 0, MB, 0);
+    assert!(!is_in_use(&two));
+    two.note(1_000, 0, 300, 300);
+    assert!(!is_in_use(&two), "bytes wait");
+    two.note(1_010, 0, 0, 0);
+    assert!(is_in_use(&two));
+    for (at, expected) in [(10_999, true), (11_000, false)] {
+        // Nothing new.
+        two.note(at, 0, 0, 0);
+        assert_eq!(is_in_use(&two), expected, "{at}");
+    }
+    two.note(20_000, 0, 300, 300);
+    two.note(20_010, 0, 0, 0);
+    assert!(is_in_use(&two));
+    let own = two.ledger.others_first(two.now, 0, 0);
+    assert!(!own.is_in_use, "a borrower's bytes are none of the owner's");
+    // Users who lend to each other.
+    let mut two = Two::new();
+    two.note(0, 0, 0, 0);
+    two.note(10, 0, 300, 300);
+    two.note(20, 0, 0, 0);
+    assert!(!is_in_use(&two));
+}
+
+#[test]
+fn bytes_that_the_owner_had_before_others_came_are_no_use_of_the_link() {
+    let mut two = Two::new();
+    two.note(0, 0, MB, 0);
+    two.ledger.leave(1);
+    // Without an exchange.
+    two.bytes[0] += 100 * MB;
+    set(&mut two.ledger, 0, &[(0, true)]);
+    set(&mut two.ledger, 1, &[(1, true), (0, false)]);
+    let is_in_use = |two: &Two| two.ledger.others_first(two.now, 1, 0).is_in_use;
+    for at in [50_000, 50_010] {
+        two.note(at, 0, 0, 0);
+        assert!(!is_in_use(&two), "{at}");
+    }
+    two.note(50_020, 0, 1, 1);
+    two.note(50_030, 0, 0, 0);
+    assert!(is_in_use(&two));
+}
+
+#[test]
+fn only_the_links_that_carry_the_owners_bytes_are_in_use() {
+    let mut ledger = LinkLedger::default();
+    set(&mut ledger, 0, &[(0, true), (7, true)]);
+    set(&mut ledger, 1, &[(0, false), (7, false)]);
+    let mut note = |at, bytes, given: [u64; 2]| {
+        let uses = |subflow: SubflowId| Use {
+            given_bytes: given[usize::from(subflow == SubflowId(7))],
+            ..Use::default()
+        };
+        ledger.set_uses(0, BitRate::ZERO, uses);
+        let demand = Demand {
+            bytes,
+            waiting_bytes: 0,
+        };
+        ledger.set_demand(ms(at), 0, demand);
+        [0, 7].map(|link| ledger.others_first(ms(at), 1, link).is_in_use)
+    };
+    // What the links were given before the user had seats there is not known.
+    assert_eq!(note(0, 5_000, [4_000, 1_000]), [false; 2]);
+    assert_eq!(note(5, 5_000, [4_000, 1_100]), [false; 2], "a copy");
+    // Before they are sent, and then.
+    assert_eq!(note(10, 5_300, [4_000, 1_100]), [false; 2]);
+    assert_eq!(note(11, 5_300, [4_000, 1_400]), [false, true]);
+    assert_eq!(note(9_000, 5_600, [4_000, 1_400]), [false, true]);
+    assert_eq!(note(9_001, 5_600, [4_300, 1_400]), [true, true]);
+    assert_eq!(note(10_010, 5_600, [4_300, 1_400]), [true, false]);
 }

@@ -31,6 +31,12 @@ impl Session {
         works.map_or(0, |s| s.estimator.b_near(now, s.tx.octets))
     }
 
+    /// Stream bytes that a subflow has been given so far, with copies; none of one that is gone.
+    pub fn given_bytes(&self, id: SubflowId) -> u64 {
+        let s = self.subflows.by_id(id);
+        s.map_or(0, |s| s.counters.bytes_out)
+    }
+
     /// Whether stream bytes wait that a subflow may carry now, as far as paths of streams and the
     /// peer's windows go.
     pub fn waits_for(&self, id: SubflowId) -> bool {
