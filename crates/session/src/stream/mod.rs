@@ -91,6 +91,8 @@ pub(crate) struct Listed {
     pub(crate) is_end: bool,
     /// Its application waits until it may write.
     pub(crate) blocked: bool,
+    /// Something has happened to it since the waiting applications were last looked at.
+    pub(crate) touched: bool,
     /// Bytes that the peer was granted and the application has not read.
     pub(crate) granted: u64,
     /// Bytes that have arrived, while the stream is stalled.

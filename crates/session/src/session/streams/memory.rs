@@ -92,7 +92,11 @@ impl Streams {
         // The sums are over all groups: they are not taken again for each stream.
         let mut left = self.left(memory);
         for id in touched {
-            if !self.get(id).is_some_and(|s| s.listed.blocked) {
+            let Some(listed) = self.table.get_mut(&id).map(|s| &mut s.listed) else {
+                continue;
+            };
+            listed.touched = false;
+            if !listed.blocked {
                 continue;
             }
             match self.budget_of(id, &left) > 0 {
@@ -295,6 +299,32 @@ mod tests {
         all.update(a);
         all.unblock(memory, |id| woken.push(id));
         assert_eq!(woken, [b, a]);
+    }
+
+    /// A peer repeats bytes or windows, and sends no ACK for long.
+    #[test]
+    fn a_stream_that_waits_is_listed_once_however_often_it_is_updated() {
+        let mut all = streams(3);
+        let memory = 8 << 20;
+        let (a, b) = (StreamId(0), StreamId(1));
+        for id in [a, b] {
+            let budget = all.budget(id, memory);
+            all.write(id, Bytes::from(vec![0; budget as usize]));
+            all.block(id);
+        }
+        let mut woken = Vec::new();
+        all.unblock(memory, |id| woken.push(id));
+        for _ in 0..1_000 {
+            all.update(a);
+            all.update(b);
+        }
+        assert_eq!(all.touched, [a, b]);
+        all.get_mut(a).unwrap().send.max_offset += 10;
+        all.unblock(memory, |id| woken.push(id));
+        assert_eq!((&woken[..], &all.touched[..]), (&[a][..], &[][..]));
+        all.update(b);
+        assert_eq!(all.touched, [b]);
+        all.check_sums();
     }
 
     #[test]

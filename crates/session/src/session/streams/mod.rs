@@ -50,7 +50,8 @@ pub(super) struct Streams {
     granted: u64,
     /// Bytes that have arrived and wait in stalled streams.
     stalled: u64,
-    /// Streams whose application waits to write, and to which something has happened.
+    /// Streams whose application waits to write, and to which something has happened: each once,
+    /// whatever the peer sends.
     touched: Vec<StreamId>,
 }
 
@@ -237,7 +238,7 @@ impl Streams {
                 false => drop(group.ends.remove(&id)),
             }
         }
-        if listed.blocked {
+        if listed.blocked && !std::mem::replace(&mut listed.touched, true) {
             self.touched.push(id);
         }
         listed.is_end = is_end;

@@ -68,5 +68,8 @@ impl Streams {
         let blocked = self.ready.all().flat_map(|group| &group.blocked);
         let is_blocked = |id: &StreamId| self.get(*id).is_some_and(|s| s.listed.blocked);
         assert!(blocked.into_iter().all(is_blocked));
+        let is_touched = |id: &StreamId| self.get(*id).is_none_or(|s| s.listed.touched);
+        let touched = self.values().filter(|s| s.listed.touched).count();
+        assert!(self.touched.iter().all(is_touched) && touched <= self.touched.len());
     }
 }
