@@ -432,46 +432,39 @@ impl Session {
                 ),
             ));
         }
-        let raised = end.saturating_sub(recv.buffer.highest());
-        room.check(raised)?;
+        let highest = recv.buffer.highest();
+        room.check(end.saturating_sub(highest))?;
         let before = (recv.buffer.readable(), recv.buffer.finished());
-        let pieces_before = recv.buffer.pieces();
+        let (pieces, waiting) = (recv.buffer.pieces(), recv.buffer.waiting_bytes());
         // After a RESET the bytes only count.
-        let dropped = recv.reset.is_some();
-        let inserted = if dropped {
-            Ok(len)
-        } else {
-            recv.buffer.insert(offset, bytes, fin)
+        let inserted = match recv.reset {
+            Some(_) => Ok(0),
+            None => recv.buffer.insert(offset, bytes, fin),
         };
-        let gained = recv.buffer.pieces() - pieces_before;
-        let redundant = match inserted {
-            Ok(redundant) => redundant,
-            Err(e) => {
-                self.flow.add_pieces(gained);
-                return Err(match e {
-                    RecvError::TooFragmented => SubflowError::ours(
-                        CloseCode::TooMuch,
-                        format!("stream {id} comes in too many pieces"),
-                    ),
-                    RecvError::FinalSize => SubflowError::ours(
-                        CloseCode::FlowControl,
-                        format!("stream {id} has two ends"),
-                    ),
-                });
-            }
-        };
-        let after = (recv.buffer.readable(), recv.buffer.finished());
+        let buffer = &recv.buffer;
+        let (raised, gained) = (buffer.highest() - highest, buffer.pieces() - pieces);
+        let redundant = len - (buffer.waiting_bytes() - waiting);
+        let after = (buffer.readable(), buffer.finished());
         let (ended, stalled) = (recv.end_read, recv.stalled);
         s.counters.received(now, on, len, redundant);
         if redundant < len {
             s.wrote_last = false;
         }
         let (announced, awaited) = (s.opening.announced, s.listed.awaits);
-        if !dropped {
-            self.flow.received(raised);
-        }
+        // What an error has left in the buffer counts, too: the session outlives the subflow.
+        self.flow.received(raised);
         self.flow.add_pieces(gained);
-        self.flow.check_pieces()?;
+        let taken = match inserted {
+            Ok(_) => self.flow.check_pieces(),
+            Err(RecvError::TooFragmented) => Err(SubflowError::ours(
+                CloseCode::TooMuch,
+                format!("stream {id} comes in too many pieces"),
+            )),
+            Err(RecvError::FinalSize) => Err(SubflowError::ours(
+                CloseCode::FlowControl,
+                format!("stream {id} has two ends"),
+            )),
+        };
         self.stats.redundant_bytes_in += redundant;
         if redundant < len && !self.identity.client {
             self.streams.asked(id);
@@ -490,7 +483,7 @@ impl Session {
         } else if announced && after != before {
             self.note_readable(now, id);
         }
-        Ok(())
+        taken
     }
 
     fn take_reset(

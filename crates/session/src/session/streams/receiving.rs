@@ -47,6 +47,11 @@ impl Streams {
 
 #[cfg(test)]
 impl Streams {
+    /// Number of places that streams take whose waiting applications are to be looked at.
+    pub(in crate::session) fn touched(&self) -> usize {
+        self.touched.len()
+    }
+
     /// Compares sums and queues with what the streams say.
     pub(in crate::session) fn check_sums(&self) {
         let sum = |of: &dyn Fn(&Stream) -> u64| self.values().map(of).sum::<u64>();

@@ -242,6 +242,63 @@ fn pieces_of_all_streams_together_are_bounded() {
     assert!(s.waiting_bytes() <= 65_537);
 }
 
+/// A stream of two subflows, stalled or not, whose bytes come in more pieces than it keeps.
+#[test]
+fn bytes_of_a_stream_in_too_many_pieces_count_as_received() {
+    for stalled in [false, true] {
+        let (mut s, id) = server();
+        join(&mut s, 2).expect("joined");
+        let mut octets = 500;
+        let first = [data(0, 0, 1, false)];
+        let opened = [open(0, 10), data(0, 0, 1, false)];
+        let first = if stalled { &opened[..] } else { &first };
+        s.handle_record(NOW, id, record(first), octets)
+            .expect("taken");
+        s.handle_timeout(Timestamp::from_millis(1_100));
+        let refused = (0..17u64).find_map(|n| {
+            let frames: Vec<_> = (0..1_000)
+                .map(|i| data(0, (n * 1_000 + i) * 2 + 2, 1, false))
+                .collect();
+            octets += 10_000;
+            s.handle_record(Timestamp::from_millis(1_200), id, record(&frames), octets)
+                .err()
+        });
+        assert_eq!(refused.map(|e| e.code), Some(CloseCode::TooMuch));
+        s.streams.check_sums();
+        let recv = &s.streams.get(StreamId(0)).expect("kept").recv;
+        assert_eq!(recv.stalled, stalled);
+        let final_offset = recv.buffer.highest();
+        assert_eq!(s.unread_bytes(), final_offset);
+        let reset = Frame::Reset {
+            stream: StreamId(0),
+            code: ResetCode::Cancelled,
+            final_offset,
+        };
+        s.handle_record(NOW, SubflowId(2), record(&[reset]), 10_000)
+            .expect("taken");
+        assert_eq!((s.unread_bytes(), s.unread_pieces()), (0, 0));
+        s.streams.check_sums();
+    }
+}
+
+/// A proxy's stream whose origin waits for the peer's window; the peer repeats one byte.
+#[test]
+fn bytes_sent_again_and_again_leave_nothing_behind() {
+    let (mut s, id) = server();
+    let first = record(&[open(0, 0), data(0, 0, 1, false)]);
+    s.handle_record(NOW, id, first, 500).expect("taken");
+    while let budget @ 1.. = s.send_budget(StreamId(0)) {
+        s.write(StreamId(0), vec![0; budget as usize].into());
+    }
+    let again = record(&vec![data(0, 0, 1, false); 1_000]);
+    for n in 1..=10 {
+        s.handle_record(NOW, id, again.clone(), 500 + n * 7_000)
+            .expect("taken");
+    }
+    assert!(s.streams.touched() <= 1, "{}", s.streams.touched());
+    s.streams.check_sums();
+}
+
 /// They are counted until they are opened, and so is each one's memory.
 #[test]
 fn streams_without_an_open_are_counted_up_to_the_limit() {
@@ -335,6 +392,30 @@ fn another_version_is_distinguished_from_garbage() {
     );
 }
 
+fn open(stream: u64, max_stream_data: u64) -> Frame {
+    Frame::Open {
+        stream: StreamId(stream),
+        treatment: StreamClass::Bulk.into(),
+        max_stream_data,
+        destination: Destination::Addr("192.0.2.1:80".parse().unwrap()),
+        confirm: false,
+    }
+}
+
+/// A further subflow of this number joins.
+fn join(s: &mut Session, number: u32) -> Result<(), CloseCode> {
+    let key = s.identity.key.clone().expect("key");
+    let (session, subflow) = (SessionId([9; 16]), SubflowId(number));
+    let hello = Hello::Join {
+        session,
+        subflow,
+        proof: Secret(key.prove(true, session, subflow, &[0; 32])),
+        path: PathLabel::default(),
+    };
+    let accepted = s.accept_subflow(NOW, SubflowSetup::default(), &hello);
+    accepted.map(|_| ()).map_err(|e| e.code)
+}
+
 /// Treatments with a set of paths and a priority or without; the subflow has no path number.
 fn any_treatment() -> impl Strategy<Value = Treatment> {
     let set = proptest::option::of(1..8u64);
@@ -415,6 +496,7 @@ proptest! {
             // Readers may stall.
             now += std::time::Duration::from_millis(if action == 3 { 700 } else { 3 });
             if s.handle_record(now, id, record(&[f]), octets).is_err() {
+                s.streams.check_sums();
                 break;
             }
             for st in s.streams() {
