@@ -17,11 +17,16 @@ pub(crate) const SESSION: u64 = 24 << 10;
 /// Bytes of a subflow: its TLS connection, and a record that has arrived in part.
 pub(crate) const SUBFLOW: u64 = 16 << 10;
 
-/// Bytes of an idle stream with its connection to an origin.
-pub(crate) const STREAM: u64 = 8 << 10;
+/// Bytes of an idle stream's connection to an origin.
+pub(crate) const STREAM: u64 = 6 << 10;
 
-/// Bytes of a stream of which frames have arrived, and its OPEN has not.
-pub(crate) const UNOPENED: u64 = 2 << 10;
+/// Bytes of a stream in its session, from its first frame until both ends are through with it: also
+/// without OPEN, and after it was refused.
+const KEPT_STREAM: u64 = 2 << 10;
+
+/// Bytes of a stream's share of a subflow: its traffic there. A list has up to twice as many places
+/// as shares.
+const SHARE: u64 = 128;
 
 /// Bytes of the bookkeeping of one piece that has arrived and waits: a node of a tree, and the
 /// counter of the block in which its bytes are.
@@ -186,6 +191,7 @@ impl Memory {
         Ok(Account {
             memory: self.clone(),
             fixed: SESSION,
+            streams: 0,
             bytes: 0,
             pushed: 0,
         })
@@ -197,6 +203,7 @@ impl Memory {
 pub(crate) struct Account {
     memory: Memory,
     fixed: u64,
+    streams: u64,
     bytes: u64,
     pushed: u64,
 }
@@ -220,6 +227,22 @@ impl Account {
         self.memory.give_back(bytes);
     }
 
+    /// Sets the number of streams that the session keeps, and of their shares of subflows.
+    pub(crate) fn keeps(&mut self, streams: usize, shares: usize) {
+        let bytes = streams as u64 * KEPT_STREAM + shares as u64 * SHARE;
+        if bytes > self.streams {
+            self.memory.add(bytes - self.streams);
+        } else {
+            self.memory.give_back(self.streams - bytes);
+        }
+        self.streams = bytes;
+    }
+
+    /// Bytes counted.
+    fn counted(&self) -> u64 {
+        self.fixed + self.streams + self.bytes
+    }
+
     /// Sets the bytes waiting in the session: to be sent, which it has read itself, and to be read
     /// by applications, which the peer has sent.
     pub(crate) fn holds(&mut self, to_send: u64, pushed: u64) {
@@ -241,20 +264,21 @@ impl Account {
         part.max(own.min(self.memory.room()))
     }
 
-    /// Whether the bound is near and this session holds more than its share, part of it sent by the
-    /// peer; what the session reads itself to send keeps its own distance from the bound.
+    /// Whether the bound is near and this session holds more than its share, part of it sent or
+    /// opened by the peer; what the session reads itself to send keeps its own distance from the
+    /// bound.
     pub(crate) fn is_to_blame(&self) -> bool {
         let sessions = self.memory.shared.sessions.load(Ordering::Relaxed).max(1);
         let most = self.memory.most();
         self.memory.is_short()
-            && self.pushed > LEAST_WINDOW
-            && self.fixed + self.bytes > most / sessions
+            && self.pushed + self.streams > LEAST_WINDOW
+            && self.counted() > most / sessions
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.memory.give_back(self.fixed + self.bytes);
+        self.memory.give_back(self.counted());
         self.memory.shared.sessions.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -273,6 +297,9 @@ mod tests {
         assert_eq!(inside[0].take(STREAM), Ok(()));
         assert!(memory.session().is_err());
         inside[0].give_back(STREAM);
+        inside[0].keeps(3, 2);
+        assert_eq!(memory.used(), 6 * SESSION + 3 * KEPT_STREAM + 2 * SHARE);
+        inside[0].keeps(0, 0);
         inside.push(memory.session().unwrap());
         inside[0].holds(1000, 0);
         inside[1].holds(500, 0);

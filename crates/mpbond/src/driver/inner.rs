@@ -116,8 +116,10 @@ impl Inner {
     fn account_for(&mut self) {
         // What has arrived lies in its record, which is up to twice as large.
         let pieces = self.session.unread_pieces() as u64 * memory::PIECE;
-        let unopened = self.session.unopened_streams() as u64 * memory::UNOPENED;
-        let pushed = 2 * self.session.unread_bytes() + pieces + unopened + self.pending;
+        let pushed = 2 * self.session.unread_bytes() + pieces + self.pending;
+        let session = &self.session;
+        self.account
+            .keeps(session.streams_kept(), session.shares_kept());
         self.account.holds(self.session.held_bytes(), pushed);
         self.size_window();
         if !self.starved.is_empty() && self.account.room() > 0 {

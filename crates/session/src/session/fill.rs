@@ -367,6 +367,7 @@ impl Session {
                 recalled: true,
                 hedge: false,
             });
+            self.streams.update_shares(id);
         }
     }
 

@@ -357,9 +357,16 @@ impl Session {
         self.flow.pieces()
     }
 
-    /// Server: streams of which frames have arrived, and OPEN has not: nobody else knows them.
-    pub fn unopened_streams(&self) -> usize {
-        self.streams.unopened()
+    /// Streams that take memory here: with those whose OPEN has not arrived, and those that the
+    /// application has given up, until the peer has acknowledged that and ended its own half.
+    pub fn streams_kept(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Shares of subflows that those streams keep: each one's traffic on each subflow, up to 256 a
+    /// stream.
+    pub fn shares_kept(&self) -> usize {
+        self.streams.shares()
     }
 
     /// Whether stream bytes are on their way on some subflow, or wait to be; the end of a stream

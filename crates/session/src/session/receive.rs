@@ -364,10 +364,10 @@ impl Session {
         if s.treatment_change.number == 0 {
             self.take_treatment(id, treatment)?;
         }
-        self.streams.announce(id);
         let Some(s) = self.streams.get_mut(id) else {
             return Ok(());
         };
+        s.opening.announced = true;
         s.opening.unconfirmed = confirm;
         s.destination = Some(destination.clone());
         let (class, readable) = (s.treatment.class, s.recv.is_readable());
@@ -451,9 +451,13 @@ impl Session {
             s.wrote_last = false;
         }
         let (announced, awaited) = (s.opening.announced, s.listed.awaits);
+        let has_share = s.counters.shares() == s.listed.shares;
         // What an error has left in the buffer counts, too: the session outlives the subflow.
         self.flow.received(raised);
         self.flow.add_pieces(gained);
+        if !has_share {
+            self.streams.update_shares(id);
+        }
         let taken = match inserted {
             Ok(_) => self.flow.check_pieces(),
             Err(RecvError::TooFragmented) => Err(SubflowError::ours(

@@ -97,6 +97,8 @@ pub(crate) struct Listed {
     pub(crate) granted: u64,
     /// Bytes that have arrived, while the stream is stalled.
     pub(crate) stalled: u64,
+    /// Shares of subflows.
+    pub(crate) shares: usize,
 }
 
 /// Counters of a stream.
@@ -120,6 +122,11 @@ impl Counters {
             copies_out: Copies::default(),
             shares: Vec::new(),
         }
+    }
+
+    /// Number of subflows of which it keeps the share.
+    pub(crate) fn shares(&self) -> usize {
+        self.shares.len()
     }
 
     fn share(&mut self, subflow: SubflowId) -> &mut StreamShare {
@@ -191,6 +198,12 @@ impl Stream {
     pub(crate) fn restart_count(&mut self) {
         self.served = 0;
         self.restarts = self.restarts.wrapping_add(1);
+    }
+
+    /// Shares of subflows that have come since this was last called: none goes.
+    pub(crate) fn uncounted_shares(&mut self) -> usize {
+        let shares = self.counters.shares();
+        shares - std::mem::replace(&mut self.listed.shares, shares)
     }
 
     /// Both halves are over and the application knows.

@@ -44,12 +44,12 @@ pub(super) struct Streams {
     held: u64,
     /// Client: streams on which an answer is awaited.
     awaiting: usize,
-    /// Server: streams whose OPEN has not arrived.
-    unopened: usize,
     /// Bytes that the peer was granted, over all streams, and that were not read.
     granted: u64,
     /// Bytes that have arrived and wait in stalled streams.
     stalled: u64,
+    /// Shares of subflows that streams keep.
+    shares: usize,
     /// Streams whose application waits to write, and to which something has happened: each once,
     /// whatever the peer sends.
     touched: Vec<StreamId>,
@@ -73,9 +73,9 @@ impl Streams {
             ready: Order::default(),
             held: 0,
             awaiting: 0,
-            unopened: 0,
             granted: 0,
             stalled: 0,
+            shares: 0,
             touched: Vec::new(),
         }
     }
@@ -150,7 +150,6 @@ impl Streams {
     /// Server: adds a stream under the peer's number.
     pub(super) fn accept(&mut self, id: StreamId, stream: Stream) {
         self.ready.enter(stream.treatment.paths);
-        self.unopened += usize::from(!stream.opening.announced);
         self.table.insert(id, stream);
         self.update_receiving(id);
     }
@@ -178,9 +177,9 @@ impl Streams {
         self.ready.leave(paths);
         self.held -= held;
         self.awaiting -= usize::from(s.listed.awaits);
-        self.unopened -= usize::from(!s.opening.announced);
         self.granted -= s.listed.granted;
         self.stalled -= s.listed.stalled;
+        self.shares -= s.listed.shares;
         self.closed.insert(id.0..id.0 + 1);
         Some(s)
     }
@@ -214,6 +213,7 @@ impl Streams {
             false => 0,
         };
         let awaits = s.awaits_answer();
+        self.shares += s.uncounted_shares();
         if s.treatment.class == StreamClass::Interactive
             && s.listed.unscheduled == 0
             && unscheduled > 0
@@ -518,6 +518,7 @@ impl Streams {
             let receiving = Listed {
                 granted: s.listed.granted,
                 stalled: s.listed.stalled,
+                shares: s.listed.shares,
                 ..Listed::default()
             };
             s.listed = receiving;

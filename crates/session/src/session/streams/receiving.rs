@@ -6,18 +6,6 @@ use crate::StreamId;
 use crate::stream::Stream;
 
 impl Streams {
-    /// Server: the OPEN of a stream has arrived.
-    pub(in crate::session) fn announce(&mut self, id: StreamId) {
-        let stream = self.table.get_mut(&id);
-        let is_first = stream.is_some_and(|s| !std::mem::replace(&mut s.opening.announced, true));
-        self.unopened -= usize::from(is_first);
-    }
-
-    /// Server: number of streams whose OPEN has not arrived.
-    pub(in crate::session) fn unopened(&self) -> usize {
-        self.unopened
-    }
-
     /// Brings the sums of receiving halves up to date after something happened to that of a stream.
     pub(in crate::session) fn update_receiving(&mut self, id: StreamId) {
         let Some(s) = self.table.get_mut(&id) else {
@@ -32,6 +20,18 @@ impl Streams {
         self.stalled = self.stalled - s.listed.stalled + stalled;
         s.listed.granted = granted;
         s.listed.stalled = stalled;
+    }
+
+    /// Counts shares of subflows that have come to a stream.
+    pub(in crate::session) fn update_shares(&mut self, id: StreamId) {
+        if let Some(s) = self.table.get_mut(&id) {
+            self.shares += s.uncounted_shares();
+        }
+    }
+
+    /// Shares of subflows that streams keep.
+    pub(in crate::session) fn shares(&self) -> usize {
+        self.shares
     }
 
     /// Bytes that have arrived and wait in stalled streams.
@@ -62,8 +62,8 @@ impl Streams {
         };
         assert_eq!(self.granted, sum(&granted));
         assert_eq!(self.stalled, sum(&stalled));
-        let unopened = sum(&|s| u64::from(!s.opening.announced));
-        assert_eq!(self.unopened as u64, unopened);
+        let shares = self.values().map(|s| s.counters.shares());
+        assert_eq!(self.shares, shares.sum::<usize>());
         let ends = self.table.iter().filter(|(_, s)| s.send.is_end());
         let mut ends: Vec<_> = ends.map(|(id, _)| *id).collect();
         ends.sort_unstable();
