@@ -6,20 +6,14 @@ use crate::StreamId;
 /// Bytes that a stream may keep to send, however much others keep: a few records.
 const LEAST_SEND_BUFFER: u64 = 64 << 10;
 
-/// Bytes that all streams may keep to send by that rule: beyond a thousand streams, each may keep
-/// less. As much again, while some are parked.
+/// Bytes that all streams may keep to send by that rule if they come at once: beyond a thousand
+/// streams, each may keep less. What others keep takes nothing from one that comes: 16,384 that
+/// come one by one and are not read keep 241 MiB, the sum of these parts.
 const LEAST_OF_ALL: u64 = 64 << 20;
-
-/// Bytes that a stream may keep even so, where others have been there before and keep it all: it
-/// goes on. All streams that a peer may open keep as much again by this.
-const LEAST_OF_LATE: u64 = 4 << 10;
 
 /// What is left of the memory for all streams.
 struct Left {
     free: u64,
-    /// The same of the bytes that each may keep, however much others keep: of streams that are
-    /// open, and of those that are parked.
-    least: [u64; 2],
     /// Number of streams among which it is shared.
     sharers: usize,
 }
@@ -31,6 +25,11 @@ impl Left {
     }
 }
 
+/// Bytes that each of so many streams may keep to send, however much others keep.
+fn least_of(streams: usize) -> u64 {
+    LEAST_SEND_BUFFER.min(LEAST_OF_ALL / streams.max(1) as u64)
+}
+
 impl Streams {
     /// Number of bytes that a stream takes now, of `memory` for all streams.
     pub(in crate::session) fn budget(&self, id: StreamId, memory: u64) -> u64 {
@@ -39,16 +38,11 @@ impl Streams {
 
     fn left(&self, memory: u64) -> Left {
         // Parked streams keep what they have: all of them as much again, at most.
-        let in_all = |memory: u64| memory.saturating_mul(2).saturating_sub(self.held);
-        let held_open = self.held_open();
-        let unparked = |memory: u64| memory.saturating_sub(held_open).min(in_all(memory));
+        let unparked = memory.saturating_sub(self.held_open());
+        let free = unparked.min(memory.saturating_mul(2).saturating_sub(self.held));
         let blocked = self.ready.open().map(|group| group.blocked.len());
         let sharers = self.ready.len() + blocked.sum::<usize>();
-        Left {
-            free: unparked(memory),
-            least: [unparked(LEAST_OF_ALL), in_all(LEAST_OF_ALL)],
-            sharers,
-        }
+        Left { free, sharers }
     }
 
     fn budget_of(&self, id: StreamId, left: &Left) -> u64 {
@@ -59,12 +53,8 @@ impl Streams {
         // A stream whose peer does not read gets no more of our memory than one frame or so.
         let ahead = s.send.max_offset.max(buffer.next()) + LEAST_SEND_BUFFER;
         let window = ahead.saturating_sub(buffer.end());
-        let is_open = self.ready.is_open(s.treatment.paths);
-        let own = |least: u64| least.saturating_sub(buffer.held_bytes());
-        let least = LEAST_SEND_BUFFER.min(LEAST_OF_ALL / self.table.len().max(1) as u64);
-        let of_all = left.least[usize::from(!is_open)].max(own(LEAST_OF_LATE));
-        let least = own(least).min(of_all);
-        if !is_open {
+        let least = least_of(self.table.len()).saturating_sub(buffer.held_bytes());
+        if !self.ready.is_open(s.treatment.paths) {
             return window.min(least);
         }
         // No stream takes all that is free while others wait for their part.
@@ -173,23 +163,26 @@ mod tests {
         }
     }
 
-    /// Streams come one after the other, each of which takes all that it may.
+    /// Bytes that so many streams keep at most by that rule: the one that came as the nth has last
+    /// written when there were n of them or more.
+    fn most_of(streams: usize) -> u64 {
+        (1..=streams).map(least_of).sum()
+    }
+
+    /// Streams come one after the other, each of which takes all that it may, and none is read.
     #[test]
-    fn streams_that_came_before_leave_four_kib_to_each_that_comes() {
+    fn streams_that_came_before_take_nothing_from_one_that_comes() {
         let mut all = streams(0);
         let bytes = Bytes::from(vec![0; 64 << 10]);
-        for n in 0..16_384 {
+        for n in 1..=16_384 {
             let id = all.open(writable());
             let budget = all.budget(id, 0);
-            assert!(budget >= LEAST_OF_LATE, "{n}");
+            let least = if n <= 1_024 { 64 << 10 } else { (64 << 20) / n };
+            assert_eq!(budget, least, "{n}");
             all.write(id, bytes.slice(..budget as usize));
         }
-        let most = LEAST_OF_ALL + 16_384 * LEAST_OF_LATE;
-        assert!(
-            (LEAST_OF_ALL..=most).contains(&all.held()),
-            "{}",
-            all.held()
-        );
+        assert_eq!(all.held(), most_of(16_384));
+        assert_eq!(all.held() >> 20, 241);
     }
 
     /// What may happen to one of the streams.
@@ -271,7 +264,7 @@ mod tests {
                         }
                     }
                 }
-                let most = memory.max(LEAST_OF_ALL) * 2 + all.len() as u64 * LEAST_OF_LATE;
+                let most = 2 * memory + most_of(all.len());
                 prop_assert!(all.held() <= most, "{} of {most}", all.held());
             }
             all.check_sums();
