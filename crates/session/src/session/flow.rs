@@ -15,6 +15,9 @@ use crate::{CloseCode, StreamId};
 /// An application that leaves readable bytes alone for this long has stalled.
 const STALL_AFTER: Duration = Duration::from_secs(1);
 
+/// Least time between two searches for those: each looks at all streams.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+
 /// Most pieces that wait in all streams together: a hundred octets each beside their bytes. An
 /// honest peer's full window comes in some thousand.
 const MAX_PIECES: usize = 65_536;
@@ -359,7 +362,7 @@ impl Flow {
                 .for_each(|id| streams.update_receiving(id));
             self.grant_session(streams, control);
         }
-        next
+        next.map(|at| at.max(now + CHECK_EVERY))
     }
 
     /// When a stream that has something to read since now would have stalled.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use crate::handshake::parse_hello;
 use crate::session::Session;
+use crate::session::timer::Timer;
 use crate::wire::{AckCount, Frame, Secret};
 use crate::*;
 
@@ -297,6 +298,34 @@ fn bytes_sent_again_and_again_leave_nothing_behind() {
     }
     assert!(s.streams.touched() <= 1, "{}", s.streams.touched());
     s.streams.check_sums();
+}
+
+/// Each search for stalled readers looks at all streams, and bytes of each came at another time.
+#[test]
+fn stalled_readers_are_looked_for_ten_times_a_second_at_most() {
+    const STREAMS: u64 = 1_000;
+    let (mut s, id) = server();
+    let (mut octets, mut searches) = (500, 0);
+    for n in 0..3 * STREAMS {
+        let now = NOW + std::time::Duration::from_millis(n);
+        let stream = StreamId(n % STREAMS);
+        let _ = s.read(now, stream);
+        let next = data(stream.0, n / STREAMS, 1, false);
+        let frames = if n < STREAMS {
+            vec![open(stream.0, 10), next]
+        } else {
+            vec![next]
+        };
+        octets += 100;
+        s.handle_record(now, id, record(&frames), octets)
+            .expect("taken");
+        let before = s.timers.get(Timer::Stall);
+        s.handle_timeout(now);
+        searches += usize::from(s.timers.get(Timer::Stall) != before);
+        while s.poll_event().is_some() {}
+    }
+    // The first of those that were not read for a second is found in time.
+    assert!((1..=21).contains(&searches), "{searches}");
 }
 
 /// Frames of a stream may come without its OPEN, and an OPEN be refused: the stream takes memory
