@@ -52,6 +52,10 @@ const SIXTEENTHS: u64 = 3;
 /// Minimum window of a session under memory pressure: a record or two, so that streams progress.
 pub(crate) const LEAST_WINDOW: u64 = 64 << 10;
 
+/// Bytes of a session, its subflows and streams up to which it may open streams, however small its
+/// part is: some thirty.
+const LEAST_OF_STREAMS: u64 = 256 << 10;
+
 /// Shared memory accountant. Cheap to clone, and shared between threads.
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -220,6 +224,15 @@ impl Account {
         Ok(())
     }
 
+    /// Takes the bytes of a stream's connection. A session keeps to its part with streams, too:
+    /// those that one device opens and leaves idle are not to shut all others out.
+    pub(crate) fn take_stream(&mut self) -> Result<(), Full> {
+        if self.fixed + self.streams > self.memory.part().max(LEAST_OF_STREAMS) {
+            return Err(Full);
+        }
+        self.take(STREAM)
+    }
+
     /// Returns them.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.fixed);
@@ -309,6 +322,34 @@ mod tests {
         assert_eq!(memory.fallen_by(), 0);
         drop(inside);
         assert_eq!(memory.used(), 0);
+    }
+
+    /// A device opens all sessions that it may, and in each of them all streams.
+    #[test]
+    fn idle_streams_of_one_device_leave_room_for_those_of_others() {
+        let memory = Memory::new(512 << 20);
+        let open = |session: &mut Account| {
+            let mut streams = 0;
+            while session.take_stream().is_ok() {
+                streams += 1;
+                session.keeps(streams, 0);
+            }
+            streams
+        };
+        let mut greedy: Vec<_> = (0..16).map(|_| memory.session().unwrap()).collect();
+        let first = open(&mut greedy[0]);
+        // A fifth of three quarters of the bound.
+        assert!((9_700..9_900).contains(&first), "{first}");
+        greedy[1..]
+            .iter_mut()
+            .for_each(|session| drop(open(session)));
+        assert!(memory.used() < memory.most() / 4 * 3, "{}", memory.used());
+        for _ in 0..100 {
+            let mut other = memory.session().unwrap();
+            let streams = open(&mut other);
+            assert!(streams >= 28, "{streams}");
+            greedy.push(other);
+        }
     }
 
     #[test]

@@ -310,7 +310,7 @@ impl Driver {
     /// Proxy: whether there is memory for a stream; without it, the stream is refused.
     pub fn admits(&self, id: StreamId) -> bool {
         self.with(|inner| {
-            let admitted = inner.account.take(memory::STREAM).is_ok();
+            let admitted = inner.account.take_stream().is_ok();
             if !admitted {
                 inner.refuse(id, ResetCode::Overloaded);
             }
