@@ -1,9 +1,10 @@
 //! Streams with the same set of paths: those with something to send, by rank, and their sums.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::rank::RANKS;
+use super::signalling::Signalling;
 use crate::treatment::Treatment;
 use crate::{PathSet, StreamId};
 
@@ -105,7 +106,7 @@ pub(in crate::session) struct Group {
     pub(super) ahead_in_rank: [Ahead; RANKS],
     /// Streams with OPEN, CONNECTED, CLASS, RESET, STOP, MAX_STREAM_DATA or CHUNK to
     /// write.
-    pub(in crate::session) signalling: VecDeque<StreamId>,
+    pub(in crate::session) signalling: Signalling,
     /// Streams of which only the end, a FIN without bytes, waits to be sent.
     pub(in crate::session) ends: BTreeSet<StreamId>,
     /// Streams whose application waits for memory to write.
@@ -135,7 +136,7 @@ impl Group {
             ahead: Ahead::default(),
             last_behind: 0,
             ahead_in_rank: Default::default(),
-            signalling: VecDeque::new(),
+            signalling: Signalling::default(),
             ends: BTreeSet::new(),
             blocked: BTreeSet::new(),
             unscheduled: 0,

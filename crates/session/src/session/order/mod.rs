@@ -18,6 +18,7 @@
 
 mod group;
 mod rank;
+mod signalling;
 
 use std::cmp::Ordering;
 

@@ -171,7 +171,7 @@ impl Streams {
             group.blocked.remove(&id);
             // A parked group writes nothing. That of all paths drops the stream in its turn.
             if !paths.is_all() {
-                group.signalling.retain(|s| *s != id);
+                group.signalling.remove(id);
             }
         }
         self.ready.leave(paths);
@@ -410,6 +410,7 @@ impl Streams {
             return;
         };
         let (listed, held) = (&s.listed, s.send.buffer.held_bytes());
+        let has_open = s.opening.wanted;
         let (mut signals, mut is_blocked, mut is_end) = (false, false, false);
         if let Some(group) = self.ready.group(from) {
             group.unscheduled -= listed.unscheduled;
@@ -417,8 +418,7 @@ impl Streams {
             group.outstanding -= listed.outstanding;
             group.declared -= listed.declared;
             group.held -= held;
-            signals = group.signalling.contains(&id);
-            group.signalling.retain(|s| *s != id);
+            signals = group.signalling.remove(id);
             is_blocked = group.blocked.remove(&id);
             is_end = group.ends.remove(&id);
         }
@@ -430,7 +430,9 @@ impl Streams {
             group.outstanding += listed.outstanding;
             group.declared += listed.declared;
             group.held += held;
-            group.signalling.extend(signals.then_some(id));
+            if signals {
+                group.signalling.push(id, has_open);
+            }
             group.blocked.extend(is_blocked.then_some(id));
             group.ends.extend(is_end.then_some(id));
         }
@@ -620,7 +622,7 @@ mod tests {
             assert!(all.remove_if_done(id).is_some());
         }
         let group = all.ready.group(elsewhere.paths).unwrap();
-        assert!(group.signalling.is_empty(), "{}", group.signalling.len());
+        assert!(group.signalling.is_empty());
     }
 
     #[test]

@@ -24,10 +24,9 @@ impl Streams {
 
     /// A control frame of the stream is to be written on one of these paths.
     pub(in crate::session) fn signal_on(&mut self, paths: PathSet, id: StreamId) {
-        if let Some(group) = self.ready.group(paths)
-            && !group.signalling.contains(&id)
-        {
-            group.signalling.push_back(id);
+        let has_open = self.table.get(&id).is_some_and(|s| s.opening.wanted);
+        if let Some(group) = self.ready.group(paths) {
+            group.signalling.push(id, has_open);
         }
     }
 
@@ -53,9 +52,9 @@ impl Streams {
 
     /// Whether an OPEN is to be written.
     pub(in crate::session) fn has_opens(&self) -> bool {
-        let opens = |id: &StreamId| self.get(*id).is_some_and(|s| s.opening.wanted);
+        let opens = |id| self.get(id).is_some_and(|s| s.opening.wanted);
         let mut groups = self.ready.open();
-        groups.any(|group| group.signalling.iter().any(opens))
+        groups.any(|group| group.signalling.opens().any(opens))
     }
 
     /// Takes out a stream whose control frames a subflow of this path may carry.
@@ -64,7 +63,7 @@ impl Streams {
         path: Option<PathNumber>,
     ) -> Option<StreamId> {
         let mut groups = self.ready.open_on_mut(path);
-        groups.find_map(|group| group.signalling.pop_front())
+        groups.find_map(|group| group.signalling.pop())
     }
 
     /// A RESET or STOP of the stream is to be sent again, if it is on its way.
