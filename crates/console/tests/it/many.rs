@@ -208,6 +208,12 @@ fn a_page_with_ten_thousand_real_streams_costs_their_primary_less_than_a_mebibyt
     if hard < DESCRIPTORS {
         return Need::Root.is_missing(format_args!("{hard} descriptors"));
     }
+    let queue = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let queue: usize = queue.trim().parse().unwrap();
+    if queue < QUEUE {
+        let why = format_args!("net.core.somaxconn is {queue}; {QUEUE} are needed");
+        return Need::Root.is_missing(why);
+    }
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (socks5, daemons) = start(folder.path());
