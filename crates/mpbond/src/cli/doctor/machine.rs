@@ -343,15 +343,20 @@ pub(super) fn left_overs(findings: &mut Findings, clean: bool) {
 
 /// Checks the number of connections that a proxy can have.
 pub(super) fn descriptors(findings: &mut Findings) {
-    // The daemon takes the hard limit.
+    // A daemon takes its own hard limit, which is that of this process where both are started from
+    // one shell; a systemd unit sets another one.
     let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return;
     };
     if hard < FEW_DESCRIPTORS {
         findings.warn(
             "descriptors",
-            format!("{hard} open files at most: about as many connections"),
-            "`ulimit -n 524288` as root before it starts, or LimitNOFILE=524288 in its systemd unit",
+            format!(
+                "{hard} open files at most for a daemon that is started from this shell: about as many \
+                 connections"
+            ),
+            "`ulimit -n 524288` as root before it starts; nothing if it is started by a systemd unit \
+             with LimitNOFILE=524288",
         );
     } else {
         findings.ok("descriptors", format!("{hard} open files"));
