@@ -187,11 +187,38 @@ impl Turn {
     }
 }
 
+impl Drop for Turn {
+    /// A session that ends in debt takes its place and its tasks out: they learn of its end.
+    fn drop(&mut self) {
+        if let Ok(mut round) = self.round.try_borrow_mut() {
+            round.waiting.retain(|of| !Rc::ptr_eq(of, &self.own));
+        }
+        let woken = {
+            let mut own = self.own.borrow_mut();
+            [
+                std::mem::take(&mut own.idle),
+                std::mem::take(&mut own.worked),
+            ]
+        };
+        woken.into_iter().flatten().for_each(Waker::wake);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Woken(std::sync::atomic::AtomicUsize);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
 
     /// Runs sessions with so many tasks, each of which always has work of this size, until all
     /// together have done `total`; what each session and each task did.
@@ -310,6 +337,22 @@ mod tests {
         for has_other in [false, true] {
             assert_eq!(calls_in_debt(1_000, has_other), [2; 1_000]);
         }
+    }
+
+    #[test]
+    fn a_session_that_ends_in_debt_wakes_its_tasks_and_waits_no_longer() {
+        let queue = FairQueue {
+            round: Rc::default(),
+        };
+        let woken = std::sync::Arc::new(Woken::default());
+        let waker = Waker::from(std::sync::Arc::clone(&woken));
+        let mut turn = queue.join();
+        turn.spend(1_000 * QUANTUM);
+        assert!(turn.is_over(&waker, false) && turn.is_over(&waker, true));
+        assert_eq!(queue.round.borrow().waiting.len(), 1);
+        drop(turn);
+        assert!(queue.round.borrow().waiting.is_empty());
+        assert_eq!(woken.0.load(std::sync::atomic::Ordering::Relaxed), 2);
     }
 
     #[test]
