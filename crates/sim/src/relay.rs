@@ -27,6 +27,7 @@ struct Half {
 
 /// Interval at which the limit of unsent bytes follows the rate.
 const TUNE_EVERY: Duration = Duration::from_millis(50);
+
 /// The queue of a pipe over TCP.
 #[derive(Debug, Default)]
 struct Queue {
@@ -194,6 +195,11 @@ impl Half {
             if first.is_empty() {
                 self.held.pop_front();
             }
+        }
+        if room == 0
+            && let Some(queue) = &mut self.queue
+        {
+            queue.bound.note_reached();
         }
         moved
     }

@@ -1,6 +1,7 @@
 //! Bound of the queue that a TCP sender builds in front of its link.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::Duration;
 
 use crate::{BitRate, Timestamp};
@@ -54,18 +55,25 @@ pub struct SenderState {
 
 /// Bound of the bytes that a TCP sender has in flight or unsent: its highest rate of the last
 /// second, times twice the minimum round-trip time (one round trip in flight, one for a rate that
-/// grows) and 50 ms. The rate is that of bytes that arrive: the kernel's delivery rate is not
-/// lowered while a sender keeps within a bound, since it counts as limited by its application.
+/// grows) and 50 ms, at least 32 KiB (ADR 0053). Beside messages it is that rate times twice the
+/// minimum round-trip time and 10 ms, and two segments (ADR 0072). The rate is that of bytes that
+/// arrive: the kernel's delivery rate is not lowered while a sender keeps within a bound, since it
+/// counts as limited by its application.
 ///
 /// There is no bound while the rate is not known: if the link has just become busy, or takes all
-/// that comes. Nor is there one for 4 s, doubled up to 64 s, after the rate has stayed below two
-/// thirds of what it was for a second: if others in the same queue have no such bound, this sender
-/// would get ever less.
+/// that comes. A time counts for the rate if a record was queued at both of its ends; beside
+/// messages also if the bound was reached, which may be less than a record. Otherwise the rate is
+/// that of the source. Nor is there a bound for 4 s, doubled up to 64 s, after the rate has stayed
+/// below two thirds of what it was for a second: if others in the same queue have no such bound,
+/// this sender would get ever less.
 ///
-/// Call [`QueueBound::look`] when [`QueueBound::is_due`] holds.
+/// Call [`QueueBound::look`] when [`QueueBound::is_due`] holds, and [`QueueBound::note_reached`]
+/// when bytes wait for room.
 #[derive(Debug, Clone)]
 pub struct QueueBound {
     beside_messages: bool,
+    /// The bound was reached since the last look.
+    reached: bool,
     looked: Option<Timestamp>,
     /// Bytes that had arrived by the last look, if the link was busy.
     arrived: Option<u64>,
@@ -83,6 +91,7 @@ impl Default for QueueBound {
     fn default() -> Self {
         Self {
             beside_messages: false,
+            reached: false,
             looked: None,
             arrived: None,
             rates: VecDeque::new(),
@@ -102,6 +111,12 @@ impl QueueBound {
         self.beside_messages = beside_messages;
     }
 
+    /// Bytes wait that the bound holds back. Beside messages, nothing else tells that the link is
+    /// busy where the bound is less than a record.
+    pub fn note_reached(&mut self) {
+        self.reached = true;
+    }
+
     /// Whether a look is due: each 50 ms.
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.looked.is_none_or(|looked| now.since(looked) >= EVERY)
@@ -117,6 +132,7 @@ impl QueueBound {
         } = sender;
         let looked = self.looked.replace(now).unwrap_or(now);
         let before = self.arrived.take();
+        let reached = mem::take(&mut self.reached);
         self.segment_bytes = segment_bytes.max(1);
         self.round_trips = min_rtt.unwrap_or_default() * 2;
         if now < self.paused_until {
@@ -126,7 +142,8 @@ impl QueueBound {
         if self.rates.is_empty() {
             self.best = BitRate::ZERO;
         }
-        if queued < BUSY_BYTES && !self.beside_messages {
+        // Otherwise the source sets the rate.
+        if queued < BUSY_BYTES && !(self.beside_messages && reached) {
             return;
         }
         self.arrived = Some(arrived);
@@ -190,6 +207,7 @@ mod tests {
     const MUCH: u64 = 1 << 20;
 
     /// A sender whose application gives it as much as the bound allows, and no more than `window`.
+    /// Bytes wait where that is more than the bound.
     #[derive(Default)]
     struct Sender {
         bound: QueueBound,
@@ -204,7 +222,11 @@ mod tests {
             let before = self.acked;
             for _ in 0..steps {
                 assert!(self.bound.is_due(self.now));
-                let queued = self.bound.bytes().map_or(window, |bytes| bytes.min(window));
+                let bound = self.bound.bytes().filter(|bytes| *bytes < window);
+                let queued = bound.unwrap_or(window);
+                if bound.is_some() {
+                    self.bound.note_reached();
+                }
                 let state = SenderState {
                     arrived_bytes: self.acked,
                     queued_bytes: queued,
@@ -256,6 +278,39 @@ mod tests {
         assert_eq!(sender.bound.room_bytes(4_000), Some(0));
         sender.bound.set_beside_messages(false);
         assert_eq!(sender.bound.room_bytes(4_000), Some((32 << 10) - 4_000));
+    }
+
+    /// A link takes at once what comes from a source of 10 and of 3 Mbit/s, 1.5 s each.
+    #[test]
+    fn the_rate_of_a_source_is_none_of_the_link() {
+        for beside_messages in [false, true] {
+            let mut sender = Sender::default();
+            sender.bound.set_beside_messages(beside_messages);
+            for _ in 0..20 {
+                for mbps in [10.0, 3.0] {
+                    for _ in 0..30 {
+                        sender.run(mbps, 0, NONE, 1);
+                        sender.acked += BitRate::from_mbps(mbps).bytes_in(EVERY);
+                        assert_eq!(sender.bound.bytes(), None);
+                        assert_eq!(sender.bound.paused_until, Timestamp::ZERO);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the bound is less than a record, it lasts while it is reached.
+    #[test]
+    fn a_bound_of_less_than_a_record_lasts_while_it_is_reached() {
+        let mut sender = Sender::default();
+        sender.bound.set_beside_messages(true);
+        sender.run(1.0, MUCH, NONE, 20);
+        for _ in 0..100 {
+            sender.run(1.0, MUCH, NONE, 1);
+            assert_eq!(sender.bound.bytes(), Some(4_646));
+        }
+        sender.run(1.0, 4_000, NONE, 22);
+        assert_eq!(sender.bound.bytes(), None);
     }
 
     #[test]

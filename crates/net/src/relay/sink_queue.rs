@@ -84,6 +84,7 @@ impl SinkQueue {
 
     /// The bound is reached.
     pub(super) fn note_at_bound(&mut self) {
+        self.bound.note_reached();
         self.rest(match self.beside_messages {
             true => LOOK_AGAIN_SOON,
             false => LOOK_AGAIN,

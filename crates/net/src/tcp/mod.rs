@@ -301,6 +301,12 @@ pub fn listen(
     TcpListener::from_std(socket.into()).map_err(failed)
 }
 
+/// Limits the rate at which a socket of a test sends, in bytes a second.
+#[cfg(test)]
+pub(crate) fn set_max_pacing_rate(socket: &impl AsFd, rate: u32) -> io::Result<()> {
+    sys::set_max_pacing_rate(socket.as_fd(), rate)
+}
+
 /// Octets written and not yet acknowledged by the peer, sent or not
 /// (SIOCOUTQ).
 ///

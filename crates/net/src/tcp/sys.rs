@@ -139,6 +139,12 @@ pub(super) fn force_recv_buffer(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()
     set_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes)
 }
 
+/// SO_MAX_PACING_RATE in bytes a second: a pipe of a test.
+#[cfg(test)]
+pub(super) fn set_max_pacing_rate(fd: BorrowedFd<'_>, rate: u32) -> io::Result<()> {
+    set_int(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate)
+}
+
 fn set_int(
     fd: BorrowedFd<'_>,
     level: libc::c_int,

@@ -61,3 +61,38 @@ async fn one_of_several_pipes_and_one_beside_messages_have_short_queues() {
     );
     assert!(only > 600_000, "{only} bytes were not sent");
 }
+
+/// A relay whose pipe carries so many Mbit/s.
+async fn paced(mbps: u32, options: RelayOptions) -> (World, Arc<PipeMessages>) {
+    let messages = Arc::clone(&options.messages);
+    let (far, near) = tcp_pair(Some(256 << 10)).await;
+    tcp::set_max_pacing_rate(&near, mbps * 125_000).unwrap();
+    let (proxy, hs) = tcp_pair(None).await;
+    proxy.set_nodelay(true).unwrap();
+    let relay = Relay::new(near, hs, options).unwrap();
+    let world = World {
+        primary: far.into(),
+        proxy,
+        handle: relay.handle(),
+        end: tokio::spawn(relay.run()),
+    };
+    (world, messages)
+}
+
+/// A download whose windows still open: flights of growing length, which a pipe takes at once.
+#[tokio::test]
+async fn a_pipe_that_takes_all_at_once_delays_nothing_beside_messages() {
+    let (mut w, messages) = paced(1_000, RelayOptions::default()).await;
+    messages.note(true, 4 << 10, 2 << 10);
+    let mut took = Duration::ZERO;
+    for n in 0..8 {
+        let mut flight = vec![0; (14_000 << n).min(448_000)];
+        let start = Instant::now();
+        w.proxy.write_all(&flight).await.unwrap();
+        w.primary.read_exact(&mut flight).await.unwrap();
+        took += start.elapsed();
+        tokio::time::sleep_until((start + Duration::from_millis(50)).into()).await;
+    }
+    // 14 ms of the link; with a bound by the rate of the source, 228 to 306 ms.
+    assert!(took < Duration::from_millis(150), "{took:?}");
+}
