@@ -166,19 +166,3 @@ impl SinkQueue {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn an_event_ends_the_rest_of_a_full_socket() {
-        let options = RelayOptions::default();
-        options.is_one_of_several.store(true, Relaxed);
-        let mut queue = SinkQueue::new(&options);
-        queue.note_full();
-        assert!(queue.rests());
-        queue.note_writable();
-        assert!(!queue.rests());
-    }
-}
