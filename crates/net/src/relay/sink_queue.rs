@@ -15,15 +15,15 @@ use super::hop::Hop;
 use super::{PipeMessages, RelayOptions};
 use crate::tcp;
 
-/// Interval of looks at a sink that has reached its bound: it has bytes for several of these.
+/// Interval of looks at a sink that has reached its bound: it has bytes for five of these.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// The same beside messages, where less waits in front of the link.
+/// The same beside messages: half of the 10 ms that wait in front of the link then.
 const LOOK_AGAIN_SOON: Duration = Duration::from_millis(5);
 /// Interval of looks at a full socket.
 const LOOK_AT_FULL: Duration = Duration::from_millis(50);
-/// Looks in a row that find the same queue, after which the peer takes nothing: there is no bound
+/// Time in which the queue has not changed, after which the peer takes nothing: there is no bound
 /// then, so that an event of the socket, and no timer, tells that it goes on.
-const STUCK_LOOKS: u32 = 40;
+const STUCK: Duration = Duration::from_millis(200);
 /// Interval at which the limit of unsent bytes follows the delivery rate.
 const TUNE_EVERY: Duration = Duration::from_millis(50);
 
@@ -43,9 +43,10 @@ pub(super) struct SinkQueue {
     tuned: Option<Timestamp>,
     bound: QueueBound,
     start: Instant,
-    /// Bytes that were queued at the last look, and looks since it was another number.
+    /// Bytes that were queued at the last look, and when it was another number, or none.
     queued: u64,
-    same: u32,
+    changed: Timestamp,
+    is_stuck: bool,
     /// Nothing is written until the timer ends.
     rests: bool,
     timer: Pin<Box<Sleep>>,
@@ -64,7 +65,8 @@ impl SinkQueue {
             bound: QueueBound::default(),
             start: Instant::now(),
             queued: 0,
-            same: 0,
+            changed: Timestamp::ZERO,
+            is_stuck: false,
             rests: false,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
         }
@@ -94,7 +96,7 @@ impl SinkQueue {
     /// The socket takes no more. Its event comes when half of what it has is sent, which is too
     /// seldom for its rate.
     pub(super) fn note_full(&mut self) {
-        if self.is_wanted() && !self.is_stuck() {
+        if self.is_wanted() && !self.is_stuck {
             self.rest(LOOK_AT_FULL);
         }
     }
@@ -113,10 +115,6 @@ impl SinkQueue {
         self.timer.as_mut().reset(Instant::now() + time);
     }
 
-    fn is_stuck(&self) -> bool {
-        self.same >= STUCK_LOOKS
-    }
-
     /// Bytes that may be written.
     pub(super) fn room_bytes(&mut self, sink: &impl Hop) -> io::Result<u64> {
         let now = Timestamp::ZERO + self.start.elapsed();
@@ -128,11 +126,11 @@ impl SinkQueue {
         }
         self.bound.set_beside_messages(self.beside_messages);
         let queued = tcp::send_queue_bytes(sink)?;
-        self.same = match queued == self.queued {
-            true => self.same.saturating_add(1),
-            false => 0,
-        };
+        if queued != self.queued || queued == 0 {
+            self.changed = now;
+        }
         self.queued = queued;
+        self.is_stuck = now.since(self.changed) >= STUCK;
         if self.bound.is_due(now)
             && let Some(info) = sink.tcp_info()?
             && let Some(acked) = info.bytes_acked
@@ -146,7 +144,7 @@ impl SinkQueue {
             self.bound.look(now, state);
         }
         let room = self.bound.room_bytes(queued);
-        Ok(room.filter(|_| !self.is_stuck()).unwrap_or(u64::MAX))
+        Ok(room.filter(|_| !self.is_stuck).unwrap_or(u64::MAX))
     }
 
     /// Keeps what the socket has unsent as short as its rate allows.
