@@ -206,6 +206,8 @@ fn enrolments() -> Vec<String> {
         format!("# tokens\n{one} {made}-1900000000 2 Anna's laptop\n{two} {made}-1900000000 1\n"),
         format!("{two} {made}-1800000001 3 x\n{one} {made}-1799999999 1 y\n"),
         format!("{one} {made}-1900000000 0\n"),
+        // A line of an older program beside a new one.
+        format!("{one} 1900000000 2 Anna's laptop\n{two} {made}-1900000000 1\n"),
         format!("{one} {made}-1900000000 1 z\n{two} tomorrow 1\n"),
     ]
 }

@@ -2,9 +2,8 @@
 //!
 //! One token per line: the hash of its secret, when it was made and its expiry (seconds since 1970,
 //! with a hyphen between them), the number of uses left, and a name for the device; `#` begins a
-//! comment line. `mpbond proxy
-//! enrol` writes it, and so does the daemon when a token is used. From the file alone no token
-//! can be made.
+//! comment line. `mpbond proxy enrol` writes it, and so does the daemon when a token is used. From
+//! the file alone no token can be made. Lines of older programs have the expiry alone.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -194,9 +193,10 @@ impl Enrolment {
     fn parse(line: &str) -> Result<Self, &'static str> {
         let mut parts = line.trim().splitn(4, ' ');
         let hash = parts.next().and_then(unhex).ok_or("no hash of a token")?;
-        let times = parts.next().and_then(|p| p.split_once('-'));
+        // Without the time when it was made: a line of an older program.
+        let times = parts.next().map(|p| p.split_once('-').unwrap_or(("0", p)));
         let times = times.and_then(|(made, end)| Some((made.parse().ok()?, end.parse().ok()?)));
-        let (made_s, expires_s) = times.ok_or("no times when the token was made and expires")?;
+        let (made_s, expires_s) = times.ok_or("no time when the token expires")?;
         let uses = parts.next().and_then(|p| p.parse().ok());
         Ok(Self {
             hash,
@@ -287,7 +287,8 @@ mod tests {
             "nonsense".to_owned(),
             format!("{} 1800000000-1900000000 1", &hash[1..]),
             format!("{hash} tomorrow 1"),
-            format!("{hash} 1900000000 1"),
+            format!("{hash} 1800000000- 1"),
+            format!("{hash} -1900000000 1"),
             format!("{hash} 1800000000-1900000000 -1"),
             format!("{hash} 1800000000-1900000000"),
         ] {
@@ -296,6 +297,21 @@ mod tests {
             let error = book.redeem(&[1; 32], NOW).unwrap_err().to_string();
             assert!(error.contains("identity.enrol:4: no "), "{error}");
         }
+    }
+
+    #[test]
+    fn a_line_of_an_older_program_is_accepted_and_written_anew() {
+        let (_folder, book) = book();
+        let hash = "01".repeat(32);
+        std::fs::write(book.path(), format!("{hash} {} 2 laptop 1\n", NOW + 3600)).unwrap();
+        let redeem = |at| book.redeem(&[1; 32], at).unwrap();
+        assert_eq!(redeem(NOW + 3600), Err(TokenProblem::Expired));
+        assert_eq!(redeem(NOW), Ok("laptop 1".to_owned()));
+        let text = std::fs::read_to_string(book.path()).unwrap();
+        let line = format!("{hash} 0-{} 1 laptop 1", NOW + 3600);
+        assert_eq!(text.lines().last(), Some(line.as_str()));
+        assert_eq!(redeem(NOW), Ok("laptop 1".to_owned()));
+        assert_eq!(redeem(NOW), Err(TokenProblem::Used));
     }
 
     #[test]
