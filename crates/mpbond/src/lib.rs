@@ -7,7 +7,7 @@
 
 #![deny(unsafe_code)]
 
-pub use damaged::is_damaged;
+pub use lasting::is_lasting;
 
 pub mod api;
 pub mod checks;
@@ -37,11 +37,11 @@ pub mod usage;
 mod account_file;
 mod addresses;
 mod admission;
-mod damaged;
 mod descriptors;
 mod heap;
 mod http;
 mod internal;
+mod lasting;
 mod link_problem;
 mod names;
 mod near;

@@ -54,6 +54,11 @@ const RELOAD: &str = "reload";
 /// Maximum size of a request.
 const MAX_REQUEST_BYTES: usize = 16;
 
+/// Another daemon of this role runs: it answers at the status socket.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct AnotherDaemon(io::Error);
+
 /// A daemon's status socket; removes its file when dropped.
 #[derive(Debug)]
 pub struct StatusSocket {
@@ -69,12 +74,12 @@ impl StatusSocket {
     /// a socket that does not listen, and a line in the log.
     ///
     /// # Errors
-    /// When another daemon listens there.
+    /// When another daemon listens there ([`crate::is_lasting`]).
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         match Self::bind(path) {
             Ok(socket) => Ok(socket),
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
-                Err(e).with_context(|| format!("status socket {}", path.display()))
+                Err(AnotherDaemon(e)).with_context(|| format!("status socket {}", path.display()))
             }
             Err(e) => {
                 warn!(
@@ -389,6 +394,7 @@ mod tests {
             format!("{second:#}").contains("another daemon"),
             "{second:#}"
         );
+        assert!(crate::is_lasting(&second));
         drop(socket);
         // A folder cannot be made where there is a file.
         std::fs::write(folder.path().join("file"), "").unwrap();

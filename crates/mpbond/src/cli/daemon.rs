@@ -150,9 +150,9 @@ fn proxy_help() -> String {
 }
 
 /// The error of a daemon. Its service starts it again, unless that changes nothing: files that are
-/// damaged are as wrong as a configuration.
+/// damaged are as wrong as a configuration, and where another daemon runs, that one stays.
 pub(super) fn of_daemon(e: anyhow::Error) -> Failure {
-    match mpbond::is_damaged(&e) {
+    match mpbond::is_lasting(&e) {
         true => Failure::bad_input(e),
         false => e.into(),
     }

@@ -79,6 +79,31 @@ fn a_daemon_whose_key_or_account_is_damaged_ends_with_code_2() {
     }
 }
 
+/// Also a daemon with one role more: nothing of it runs.
+#[test]
+fn a_daemon_beside_another_one_of_its_role_ends_with_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = "listen = \"127.0.0.1:0\"\nproxies = \"127.0.0.1:9\"\n";
+    let helper = folder.path().join("helper.toml");
+    let place = "identity = \"me.pem\"\nstatus_socket = \"me.sock\"\n";
+    std::fs::write(&helper, format!("{place}{keys}")).unwrap();
+    let device = folder.path().join("device.toml");
+    let of_proxy = "[proxy]\nstatus_socket = \"proxy.sock\"\nlisten = \"127.0.0.1:0\"\n";
+    let config =
+        format!("identity = \"me.pem\"\n{of_proxy}[helper]\nstatus_socket = \"me.sock\"\n{keys}");
+    std::fs::write(&device, config).unwrap();
+    let socket = folder.path().join("me.sock");
+    daemon(&socket, &Status::default());
+    for (command, config) in [("helper", &helper), ("up", &device)] {
+        let outcome = MPBOND.run(&[command, "--config", text(config)]);
+        assert_eq!(outcome.code, 2, "{outcome:?}");
+        let line = outcome.stderr.lines().last().unwrap();
+        let problem = "me.sock: another daemon answers there: stop it, or name another place";
+        assert!(line.contains(problem), "{line}");
+        assert!(socket.exists() && !folder.path().join("proxy.sock").exists());
+    }
+}
+
 #[test]
 fn doctor_fails_for_a_line_of_tokens_that_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
