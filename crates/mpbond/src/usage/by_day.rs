@@ -1,18 +1,15 @@
 //! Bytes of capped links, and joules of radios, by calendar day: parts of the file of accounts.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::str::FromStr;
 
-use jiff::civil::{Date, date};
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 /// Links of which days are kept, as many as a policy can have. Links that are no longer configured
 /// keep theirs.
 const MAX_LINKS: usize = 256;
-
-/// First day that a right clock can show: no daemon is older. A clock that has not been
-/// set starts in 1970, or when its system was built.
-pub(super) const FIRST_DAY: Date = date(2026, 1, 1);
 
 /// A day as it is written, `2026-11-27`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,23 +60,22 @@ impl ByDay {
         self.0.is_empty()
     }
 
-    /// Adds to the amount of a link on a day. So many days are kept of each link.
+    /// Adds to the amount of a link on a day. So many days up to this one are kept of each link, and
+    /// so many after it: those of a clock that is wrong take the places of few true ones. A clock
+    /// that has not been set starts in 1970, or when its system was built.
     pub(super) fn add(&mut self, link: &str, day: Date, amount: f64, kept: usize) {
-        let sum = match self.0.get_mut(link) {
-            Some(days) => days.entry(Day(day)).or_default(),
-            None => {
-                let days = self.0.entry(link.to_owned()).or_default();
-                days.entry(Day(day)).or_default()
-            }
+        let days = match self.0.get_mut(link) {
+            Some(days) => days,
+            None => self.0.entry(link.to_owned()).or_default(),
         };
+        let sum = days.entry(Day(day)).or_default();
         *sum = Amount::from(sum.0 + amount);
-        // A day of a clock that was ahead would take the place of true ones until it comes.
-        if day >= FIRST_DAY
-            && let Some(days) = self.0.get_mut(link)
-        {
-            while days.len() > kept {
-                drop_farthest(days, day);
-            }
+        let later = (Excluded(Day(day)), Unbounded);
+        while let Some((&beyond, _)) = days.range(later).rev().nth(kept) {
+            days.remove(&beyond);
+        }
+        while let Some((&beyond, _)) = days.range(..=Day(day)).rev().nth(kept) {
+            days.remove(&beyond);
         }
         self.bound(kept);
     }
@@ -98,11 +94,11 @@ impl ByDay {
         days
     }
 
-    /// Drops what is beyond the bounds: of each link the oldest days, and the links whose last day
-    /// is the oldest.
+    /// Drops what is beyond the bounds: of each link the oldest days, where it has more than twice as
+    /// many as are kept up to a day, and the links whose last day is the oldest.
     pub(super) fn bound(&mut self, kept: usize) {
         for days in self.0.values_mut() {
-            while days.len() > kept {
+            while days.len() > 2 * kept {
                 days.pop_first();
             }
         }
@@ -114,17 +110,6 @@ impl ByDay {
             oldest.and_then(|name| self.0.remove(&name));
         }
     }
-}
-
-/// Drops the first or the last day: the one that is farther from this one.
-fn drop_farthest(days: &mut BTreeMap<Day, Amount>, from: Date) {
-    let apart = |day: Option<(&Day, &Amount)>| {
-        day.map_or(0, |(day, _)| (from - day.0).get_days().unsigned_abs())
-    };
-    match apart(days.last_key_value()) > apart(days.first_key_value()) {
-        true => days.pop_last(),
-        false => days.pop_first(),
-    };
 }
 
 #[cfg(test)]
@@ -168,7 +153,9 @@ mod tests {
         for n in 0..20 {
             energy.add("phone", later.saturating_add(n.days()), 1.0, 8);
         }
-        assert_eq!(energy.0["phone"].len(), 8);
+        let first = day("2026-12-06");
+        assert_eq!(energy.0["phone"].range(Day(first)..).count(), 9);
+        assert_eq!(energy.0["phone"].len(), 9, "and 2099-01-01");
     }
 
     #[test]
@@ -185,7 +172,32 @@ mod tests {
             assert_eq!(shown, [(today, 0.75)]);
         }
         let week = energy.days("phone", day("2026-11-23"), day("2026-11-29"));
-        assert_eq!(week.len(), 7, "none of the later days is left: {week:?}");
+        assert_eq!(week.len(), 7, "{week:?}");
+        assert_eq!(energy.0["phone"].len(), 16);
+    }
+
+    /// It starts each time when its system was built, until it is set.
+    #[test]
+    fn days_of_a_clock_that_is_behind_take_no_place_of_true_ones() {
+        let mut energy = ByDay::default();
+        let true_days = || (13..=20).map(|n| day(&format!("2026-11-{n}")));
+        for today in true_days() {
+            energy.add("phone", today, 0.5, 8);
+        }
+        let wanted: Vec<_> = true_days().map(|day| (day, 0.5)).collect();
+        let shown = |energy: &ByDay| energy.days("phone", day("2026-11-13"), day("2026-11-20"));
+        for run_days in [5, 1, 20] {
+            for n in 0..run_days {
+                energy.add("phone", day("2026-03-01").saturating_add(n.days()), 9.0, 8);
+                assert_eq!(shown(&energy), wanted, "{run_days} days, after {n}");
+            }
+        }
+        assert!(energy.0["phone"].len() <= 16);
+        // It is set.
+        energy.add("phone", day("2026-11-20"), 0.25, 8);
+        energy.bound(8);
+        let (today, before) = (day("2026-11-20"), &wanted[..7]);
+        assert_eq!(shown(&energy), [before, &[(today, 0.75)]].concat());
     }
 
     #[test]

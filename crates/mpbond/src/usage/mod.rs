@@ -13,17 +13,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::ToSpan;
-use jiff::civil::Date;
+use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use mpbond_policy::{Account, Cap, CapEvent, InterfaceCounter, Period, Reading, period_at};
 use mpbond_units::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use budgets::Budgets;
-use by_day::{ByDay, FIRST_DAY};
+use by_day::ByDay;
 pub use interface_bytes::InterfaceBytes;
 
 use crate::account_file::{AccountFile, Version};
+
+/// First day that a right clock can show: no daemon is older. By a clock that has not been set it is
+/// 1970, or the day when its system was built.
+const FIRST_DAY: Date = date(2026, 1, 1);
 
 /// Days before the present one of which joules are shown.
 const SHOWN_ENERGY: i64 = 6;
