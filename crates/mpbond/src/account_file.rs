@@ -35,7 +35,7 @@ pub(crate) struct AccountFile {
     writing: Mutex<()>,
 }
 
-/// The content of an account's file is none. Another attempt to read it changes nothing.
+/// The content of an account's file is not an account. Another attempt to read it changes nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Damaged(String);
@@ -62,7 +62,7 @@ impl AccountFile {
     /// The account that it has; `None` where there is no file.
     ///
     /// # Errors
-    /// It cannot be read, or is none ([`Damaged`]); in one line that names the file.
+    /// It cannot be read, or is not an account ([`Damaged`]); in one line that names the file.
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> io::Result<Option<T>> {
         let at = |problem: &dyn std::fmt::Display| format!("{}: {problem}", self.path.display());
         let wrong = |problem: &dyn std::fmt::Display| {
@@ -166,13 +166,18 @@ impl Version {
 /// Replaces the text of a file. It is on the disk before it has the file's name. Until then its
 /// name has the number of this process: during an upgrade two processes may write at a time. Made
 /// by root, it belongs to the owner of its folder: a daemon started by hand leaves a file that the
-/// service can read.
+/// service can read. That owner may have put a link to another file there: it is not followed.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = prefix_of_new(path);
     name.push(std::process::id().to_string());
     let new = path.with_file_name(name);
     let write = || {
-        let mut file = File::create(&new)?;
+        match fs::remove_file(&new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        // It follows no link (O_EXCL of open(2)).
+        let mut file = File::create_new(&new)?;
         give_to_owner(&file, folder_of(path))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -352,8 +357,18 @@ mod tests {
         }
         let file = AccountFile::new(folder.path().join("a.usage"));
         fs::write(&file.path, "used = 1").unwrap();
+        // That owner would like to have another file of root's.
+        let others = tempfile::NamedTempFile::new().unwrap();
+        fs::write(others.path(), "of root").unwrap();
+        let name = format!("a.usage.new-{}", std::process::id());
+        std::os::unix::fs::symlink(others.path(), folder.path().join(name)).unwrap();
         file.version("used = 2".to_owned()).write();
-        let meta = fs::metadata(&file.path).unwrap();
+        let meta = fs::symlink_metadata(&file.path).unwrap();
         assert_eq!((meta.uid(), meta.gid()), (OTHER, OTHER));
+        assert!(meta.is_file());
+        let meta = fs::metadata(others.path()).unwrap();
+        assert_eq!((meta.uid(), meta.gid()), (0, 0));
+        assert_eq!(fs::read_to_string(others.path()).unwrap(), "of root");
+        assert_eq!(file.read::<Account>().unwrap().unwrap()["used"], 2);
     }
 }
