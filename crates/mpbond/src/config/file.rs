@@ -24,8 +24,8 @@ const LOCK_AGAIN: Duration = Duration::from_millis(10);
 /// User id of root, who may change the owner of a file.
 const ROOT: u32 = 0;
 
-/// The folder of a file.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+/// The folder of a file; that of a name alone is the present one.
+pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

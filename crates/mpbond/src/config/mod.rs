@@ -41,7 +41,8 @@ use serde::Deserialize;
 pub use credentials::read_credentials;
 pub use device::DeviceConfig;
 pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
-pub(crate) use file::{folder_of, give_to_owner};
+pub use file::folder_of;
+pub(crate) use file::give_to_owner;
 pub use helper::{HOST_NAME, HelperConfig, Uplink, host_name};
 pub use place::{
     Role, config_file, config_file_to_write, config_folder, device_file, has_section, identity,

@@ -1,8 +1,9 @@
 //! Files beside the identity that are damaged, of another user, or cannot be written: exit codes of
 //! daemons, and findings of the doctor.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -140,6 +141,23 @@ fn doctor_fails_for_files_that_the_owner_of_their_folder_cannot_read() {
     let said = doctor();
     assert!(said.contains("to user 65534, who cannot read it"), "{said}");
     assert!(said.contains("chown --reference="), "{said}");
+    // The same in the present folder.
+    let mut command = MPBOND.command(&["doctor", "proxy", "--config", "proxy.toml"]);
+    let outcome = Outcome::from(command.current_dir(folder.path()).output().unwrap());
+    let told = "chown --reference=. me.pem";
+    assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
+    // Tokens that the group of the folder may read are read by its owner, who belongs to it.
+    let tokens = folder.path().join("me.enrol");
+    std::fs::write(&tokens, "").unwrap();
+    let mode = |mode| std::fs::set_permissions(&tokens, Permissions::from_mode(mode)).unwrap();
+    let owner = "me.enrol belongs to user";
+    mode(0o640);
+    assert!(doctor().contains(owner), "{}", doctor());
+    chown(&tokens, None, Some(OTHER)).unwrap();
+    assert!(!doctor().contains(owner), "{}", doctor());
+    mode(0o600);
+    assert!(doctor().contains(owner), "{}", doctor());
+    std::fs::remove_file(tokens).unwrap();
     chown(folder.path().join("me.pem"), Some(OTHER), Some(OTHER)).unwrap();
     assert!(!doctor().contains("who cannot read it"), "{}", doctor());
 }

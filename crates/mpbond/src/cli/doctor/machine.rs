@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use mpbond::config::{EnrolmentBook, KillSwitch, Role, TrustFile};
+use mpbond::config::{EnrolmentBook, KillSwitch, Role, TrustFile, folder_of};
 use mpbond::reload::modified_s;
 use mpbond::status::Status;
 use mpbond_intercept::rules::kill_switch::is_installed;
@@ -97,10 +97,8 @@ pub(super) fn account(findings: &mut Findings, status: Option<&Status>) {
 /// Checks that the user who owns the folder of the identity, as whom a service runs, can read the
 /// files that the daemon keeps there.
 pub(super) fn owners(findings: &mut Findings, identity: &Path) {
-    let Some(folder) = identity.parent() else {
-        return;
-    };
-    let Ok(owner) = std::fs::metadata(folder).map(|meta| meta.uid()) else {
+    let folder = folder_of(identity);
+    let Ok((owner, group)) = std::fs::metadata(folder).map(|meta| (meta.uid(), meta.gid())) else {
         return;
     };
     let others = ["pem", "trusted", "enrol", "usage", "budget"].map(|e| identity.with_extension(e));
@@ -108,8 +106,10 @@ pub(super) fn owners(findings: &mut Findings, identity: &Path) {
         let Ok(meta) = std::fs::metadata(&file) else {
             continue;
         };
-        // Root reads all files; files that others may read are no secrets.
-        if owner != 0 && meta.uid() != owner && meta.permissions().mode() & 0o004 == 0 {
+        let mode = meta.permissions().mode();
+        let is_readable = mode & 0o004 != 0 || (mode & 0o040 != 0 && meta.gid() == group);
+        // Root reads all files.
+        if owner != 0 && meta.uid() != owner && !is_readable {
             let (of, folder) = (word(&file), word(folder));
             findings.fail(
                 "owner",
