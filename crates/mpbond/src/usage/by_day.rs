@@ -60,9 +60,9 @@ impl ByDay {
         self.0.is_empty()
     }
 
-    /// Adds to the amount of a link on a day. So many days up to this one are kept of each link, and
-    /// so many after it: those of a clock that is wrong take the places of few true ones. A clock
-    /// that has not been set starts in 1970, or when its system was built.
+    /// Adds to the amount of a link on a day. So many days up to this one are kept of each link,
+    /// and so many after it, which are true ones if the clock is behind: a clock that has not been
+    /// set starts in 1970, or when its system was built.
     pub(super) fn add(&mut self, link: &str, day: Date, amount: f64, kept: usize) {
         let days = match self.0.get_mut(link) {
             Some(days) => days,
@@ -94,8 +94,8 @@ impl ByDay {
         days
     }
 
-    /// Drops what is beyond the bounds: of each link the oldest days, where it has more than twice as
-    /// many as are kept up to a day, and the links whose last day is the oldest.
+    /// Drops what is beyond the bounds: of each link the oldest days, where it has more than twice
+    /// as many as are kept up to a day, and the links whose last day is the oldest.
     pub(super) fn bound(&mut self, kept: usize) {
         for days in self.0.values_mut() {
             while days.len() > 2 * kept {

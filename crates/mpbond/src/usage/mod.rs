@@ -25,8 +25,8 @@ pub use interface_bytes::InterfaceBytes;
 
 use crate::account_file::{AccountFile, Version};
 
-/// First day that a right clock can show: no daemon is older. By a clock that has not been set it is
-/// 1970, or the day when its system was built.
+/// First day that a right clock can show: no daemon is older. A clock that has not been set starts
+/// in 1970, or when its system was built.
 const FIRST_DAY: Date = date(2026, 1, 1);
 
 /// Days before the present one of which joules are shown.
