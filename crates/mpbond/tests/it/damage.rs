@@ -142,7 +142,7 @@ fn doctor_fails_for_files_that_the_owner_of_their_folder_cannot_read() {
     assert!(said.contains("to user 65534, who cannot read it"), "{said}");
     assert!(said.contains("chown --reference="), "{said}");
     // The same in the present folder.
-    let mut command = MPBOND.command(&["doctor", "proxy", "--config", "proxy.toml"]);
+    let mut command = MPBOND.command(["doctor", "proxy", "--config", "proxy.toml"]);
     let outcome = Outcome::from(command.current_dir(folder.path()).output().unwrap());
     let told = "chown --reference=. me.pem";
     assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
