@@ -5,7 +5,7 @@ use crate::daemons::{Bond, Ways, download, origin, until};
 const BUDGET_BYTES: u64 = 300_000;
 
 /// Has the helper carry bytes first.
-fn own_path_is_backup(bond: &Bond) {
+pub fn own_path_is_backup(bond: &Bond) {
     let file = bond.file("primary.toml");
     let config = std::fs::read_to_string(&file).unwrap();
     let backup = config.replace("name = \"own\"", "name = \"own\"\nbackup = true");

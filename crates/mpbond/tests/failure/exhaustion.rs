@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::daemons::{Bond, Daemon, Ways, origin, text, until};
+use crate::budget::own_path_is_backup;
+use crate::daemons::{Bond, Daemon, Ways, download, origin, text, until, until_within};
 use mpbond_testing::namespaces::unshare;
 
 /// More than a daemon with so few descriptors can serve.
@@ -186,4 +187,51 @@ rm fill
     assert_eq!([one, two, three], ["code 1", "code 1", "code 1"], "{said}");
     let rest = ["as it was", "no half a key", "and then it works"];
     assert_eq!([kept, none, works], rest, "{said}");
+}
+
+/// As on a full disk, no file of an account takes its name: a folder has it. A helper writes its
+/// account 30 s after its start.
+#[test]
+fn an_account_that_cannot_be_written_is_in_the_status_of_helper_and_primary() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Both, "policy = \"policy.toml\"", "");
+    let file = bond.file("helper.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    let budget = "max_bytes_per_month = \"1 GB\"\n".to_owned();
+    std::fs::write(&file, budget + &config).unwrap();
+    let policy = "[policy]\nzone = \"UTC\"\n[[link]]\nname = \"helper\"\n\
+                  cap = { bytes = \"10 MB\" }\n";
+    std::fs::write(bond.file("policy.toml"), policy).unwrap();
+    own_path_is_backup(&bond);
+    let daemons = ["proxy", "helper", "primary"].map(|role| bond.start(role));
+    until("both links are up", || {
+        let links = bond.status("primary").unwrap().links;
+        links.len() == 2 && links.iter().all(|link| link.state == "up")
+    });
+    let files = [("helper", "helper.budget"), ("primary", "primary.usage")];
+    for (role, name) in files {
+        assert_eq!(bond.status(role).unwrap().account_problem, None, "{role}");
+        // That of a primary may be there already.
+        let _ = std::fs::remove_file(bond.file(name));
+        std::fs::create_dir_all(bond.file(name).join("folder")).unwrap();
+    }
+    let running = download(&bond, origin, 4_000_000);
+    assert_eq!(running.end().unwrap(), 4_000_000);
+    for ((role, name), daemon) in files.into_iter().rev().zip(daemons.iter().rev()) {
+        let mut said = None;
+        until_within(Duration::from_secs(60), "the status says so", || {
+            said = bond.status(role).unwrap().account_problem;
+            said.is_some()
+        });
+        let said = said.unwrap_or_default();
+        let begins = format!("{name} cannot be written (");
+        assert!(said.contains(&begins), "{role}: {said}");
+        daemon.logs("the account cannot be kept over a restart");
+        // Until it can be written.
+        std::fs::remove_dir_all(bond.file(name)).unwrap();
+    }
+    until("the primary has written its account", || {
+        bond.status("primary").unwrap().account_problem.is_none()
+    });
+    assert!(bond.file("primary.usage").is_file());
 }
