@@ -100,8 +100,8 @@ const QUEUED_FOR: Duration = Duration::from_millis(5);
 const RTT_LASTS: Duration = Duration::from_millis(250);
 
 /// What a path through a helper may owe while its far hop has shown no rate, beside what has been
-/// acknowledged since a pause or since fewer bytes were owed: less than the copies of a transfer's
-/// end, so that a path that turns out slow costs bytes, no time.
+/// acknowledged since octets were owed again, and just before that: less than the copies of a
+/// transfer's end, so that a path that turns out slow costs bytes, no time.
 const UNPROVEN_BYTES: u64 = 28 << 10;
 
 /// Maximum age of an arrival rate that is used.
@@ -172,6 +172,9 @@ pub(crate) struct Estimator {
     unproven_from: u64,
     /// Octets written by then.
     sent_before: u64,
+    /// When the last octets that were owed before were acknowledged, and how many were acknowledged
+    /// from when octets were owed until then.
+    moved: Option<(Timestamp, u64)>,
     /// The round-trip time then, if it was measured lately.
     rtt_before: Duration,
     /// When the near hop last acknowledged something.
@@ -244,18 +247,22 @@ impl Estimator {
     /// Octets are written while none are owed, after `sent` others.
     pub(crate) fn owes_again(&mut self, now: Timestamp, sent: u64) {
         let count = self.last.map_or(0, |last| last.count);
-        // Over a fast path, one ACK takes all that the bound allows: the bound held the path back,
-        // and goes on to widen.
-        let filled = sent.saturating_sub(self.sent_before) > UNPROVEN_BYTES;
-        let paused = self.last.is_none_or(|last| now.since(last.at) > RTT_LASTS);
-        if !filled || paused {
-            self.unproven_from = count;
-        }
+        // Over a fast path, one ACK takes all that the bound allows: what it takes widens the bound
+        // for what follows at once.
+        let moved = self.moved.take();
+        let moved = moved.filter(|(at, _)| now.since(*at) <= RTT_LASTS);
+        self.unproven_from = count.saturating_sub(moved.map_or(0, |(_, octets)| octets));
         self.sent_before = sent;
         self.busy_since = now;
         self.count_before = count;
         let is_new = now.since(self.grew_at) < RTT_LASTS;
         self.rtt_before = self.path.srtt * u32::from(is_new);
+    }
+
+    /// The last octets that were owed are acknowledged.
+    pub(crate) fn owes_nothing(&mut self, now: Timestamp) {
+        let count = self.last.map_or(0, |last| last.count);
+        self.moved = Some((now, count.saturating_sub(self.count_before)));
     }
 
     /// Packets of a flow that is starting wait in a queue: it has all that the near hop gives. What

@@ -254,27 +254,75 @@ fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
     assert!(!e.unproven_is_full(ms(80), 99_000, 14_000));
 }
 
+/// What may be owed over a path that has shown no rate.
+fn allowed(e: &Estimator, now: Timestamp, acked: u64) -> u64 {
+    let may = |owed: &u64| !e.unproven_is_full(now, acked + owed, acked);
+    (0..10_000).map(|n| n << 10).take_while(may).last().unwrap()
+}
+
 /// Over a path without delay, one ACK takes all that the bound allows, so that nothing is owed when
 /// the next octets are written.
 #[test]
-fn the_bound_of_a_path_without_a_rate_widens_though_each_ack_takes_all() {
-    // Octets of each flight, pause after each ACK, and whether a fifth flight may have 200 kB.
-    for (flight, pause, may) in [(60_000, 0, true), (20_000, 0, false), (60_000, 300, false)] {
+fn the_bound_of_a_path_without_a_rate_widens_by_28_kib_though_each_ack_takes_all() {
+    for (pause, all) in [(0, [28, 56, 84, 112]), (300, [28; 4])] {
         let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
         e.on_path(ms(0), info(0, MB));
         let (mut now, mut sent) = (0, 0);
-        for _ in 0..4 {
+        for kib in all {
             e.owes_again(ms(now), sent);
-            sent += flight;
+            assert_eq!(allowed(&e, ms(now), sent), kib << 10, "{pause}");
+            sent += kib << 10;
             now += 25;
             e.on_count(sent, ms(now), ms(now));
+            e.owes_nothing(ms(now));
             now += pause;
         }
-        e.owes_again(ms(now), sent);
         assert_eq!(e.far_throughput(ms(now)), None);
-        let is_full = e.unproven_is_full(ms(now), sent + 200_000, sent);
-        assert_eq!(!is_full, may, "{flight}, {pause}");
     }
+}
+
+/// Bursts that leave nothing owed show no more than one of them, and nothing after a pause, though
+/// ACKs for another path tell the same count.
+#[test]
+fn the_bound_of_a_path_without_a_rate_does_not_widen_by_bursts_of_30_kb() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), info(0, MB));
+    let (mut now, mut sent) = (0, 0);
+    for burst in 0..250 {
+        e.owes_again(ms(now), sent);
+        let most = (28 << 10) + if burst == 0 { 0 } else { 30_000 };
+        let may = allowed(&e, ms(now), sent);
+        assert_eq!(may, most & !1_023, "burst {burst}");
+        sent += 30_000;
+        e.on_count(sent, ms(now + 10), ms(now + 10));
+        e.owes_nothing(ms(now + 10));
+        e.on_count(sent, ms(now + 110), ms(now + 110));
+        e.on_count(sent, ms(now + 210), ms(now + 210));
+        now += 240;
+    }
+    for _ in 0..600 {
+        e.on_count(sent, ms(now), ms(now));
+        now += 100;
+    }
+    e.owes_again(ms(now), sent);
+    assert_eq!(allowed(&e, ms(now), sent), 28 << 10);
+    assert_eq!(e.far_throughput(ms(now)), None);
+}
+
+/// Octets of acknowledgements that were sent while nothing was owed.
+#[test]
+fn the_bound_of_a_path_without_a_rate_does_not_widen_by_acknowledgements() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), info(0, MB));
+    e.owes_again(ms(0), 0);
+    e.on_count(20_480, ms(10), ms(10));
+    e.owes_nothing(ms(10));
+    for at in (20..200).step_by(10) {
+        e.on_count(20_480 + at * 100, ms(at), ms(at));
+    }
+    let acked = 20_480 + 19_000;
+    e.owes_again(ms(200), acked);
+    assert_eq!(allowed(&e, ms(200), acked), 48 << 10);
 }
 
 /// Through a helper whose far hop passes on a number of bytes in a millisecond, with a round trip

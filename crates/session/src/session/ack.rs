@@ -51,6 +51,9 @@ impl Session {
             let silent = s.health.advanced(now);
             let mut done = Vec::new();
             s.sent.pop_acked(c.count, |f| done.push(f));
+            if !done.is_empty() && s.sent.is_empty() {
+                s.estimator.owes_nothing(now);
+            }
             for frame in done {
                 self.frame_acked(now, frame);
             }
