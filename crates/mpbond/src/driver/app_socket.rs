@@ -253,9 +253,10 @@ pub fn refusal(code: ResetCode) -> Refusal {
     }
 }
 
-fn reset_on_close(tcp: &TcpStream) {
+/// Has the other end see a reset when a connection is closed, and not its end.
+pub fn reset_on_close(tcp: &TcpStream) {
     if let Err(e) = SockRef::from(tcp).set_linger(Some(Duration::ZERO)) {
-        debug!(error = %e, "cannot reset an application's connection");
+        debug!(error = %e, "cannot reset a connection");
     }
 }
 

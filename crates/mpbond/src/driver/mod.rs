@@ -54,7 +54,7 @@ use crate::rate_limited_log::PeerLog;
 use crate::status::{SessionStatus, TransferStatus};
 
 pub use answer::Answer;
-pub use app_socket::{AppSocket, Client, Tcp, keep_alive, refusal};
+pub use app_socket::{AppSocket, Client, Tcp, keep_alive, refusal, reset_on_close};
 pub use budget::Budget;
 pub use class_watch::ClassWatch;
 pub use clock::Clock;

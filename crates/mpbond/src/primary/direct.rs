@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::reach::Reach;
-use crate::driver::{AppSocket as _, Budget, Client, keep_alive};
+use crate::driver::{AppSocket as _, Budget, Client, keep_alive, reset_on_close};
 use crate::own_mark::OWN_MARK;
 
 /// Time within which a destination has to answer.
@@ -66,7 +66,8 @@ pub(super) async fn serve(
             let mut client = Client::new(client, None, budget, ());
             if let Err(e) = copy_bidirectional(&mut client, &mut origin).await {
                 debug!(%to, error = %e, "direct connection broke");
-                // What is cut short is not complete.
+                // What is cut short is not complete, at either end.
+                reset_on_close(&origin);
                 Box::new(client).abort(None);
             }
         }

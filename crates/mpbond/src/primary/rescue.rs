@@ -14,7 +14,7 @@ use super::handles::Rescuable;
 use super::reach::Reach;
 use super::state::Primary;
 use crate::config::OnProxyLoss;
-use crate::driver::Reclaimed;
+use crate::driver::{Reclaimed, reset_on_close};
 
 /// Has the manager watch over a new stream.
 pub(super) fn watch(
@@ -106,10 +106,14 @@ async fn direct(resolver: Rc<Resolver<()>>, connection: Reclaimed, to: Destinati
     let Reclaimed { mut socket, said } = connection;
     let reached = timeout(DIRECT_WITHIN, connect(&resolver, &to, reach)).await;
     let result = match reached {
-        Ok(Ok(mut origin)) => match origin.write_all(&said).await {
-            Ok(()) => copy_bidirectional(&mut socket, &mut origin).await.map(drop),
-            Err(e) => Err(e),
-        },
+        Ok(Ok(mut origin)) => {
+            let result = match origin.write_all(&said).await {
+                Ok(()) => copy_bidirectional(&mut socket, &mut origin).await.map(drop),
+                Err(e) => Err(e),
+            };
+            // What is cut short is not complete, at the origin, either.
+            result.inspect_err(|_| reset_on_close(&origin))
+        }
         Ok(Err(e)) => Err(e),
         Err(e) => Err(e.into()),
     };
