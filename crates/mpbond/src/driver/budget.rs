@@ -2,20 +2,25 @@
 
 use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
 
 /// Bytes that the connections of a rule may move together, both ways, as applications write and
 /// read them. For use on one thread.
 pub struct Budget {
     used: Cell<u64>,
     limit: Cell<u64>,
+    moved: Rc<Notify>,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
-    pub const fn new(limit: u64) -> Self {
+    /// A budget of so many bytes, whose moves are notified.
+    pub const fn new(limit: u64, moved: Rc<Notify>) -> Self {
         Self {
             used: Cell::new(0),
             limit: Cell::new(limit),
+            moved,
         }
     }
 
@@ -31,7 +36,10 @@ impl Budget {
 
     /// Counts bytes that were moved.
     pub fn moved(&self, bytes: usize) {
-        self.used.update(|used| used.saturating_add(bytes as u64));
+        if bytes > 0 {
+            self.used.update(|used| used.saturating_add(bytes as u64));
+            self.moved.notify_waiters();
+        }
     }
 
     /// Whether all bytes have been moved.

@@ -40,9 +40,17 @@ const EXCLUDED: Duration = Duration::from_secs(60);
 /// Looks at the limits until bytes have long not moved and no limit excludes a link.
 async fn watch(primary: Rc<Primary>) {
     let mut last = FAST;
+    // Bytes of budgets, and since when there are no more: of connections that go direct, no session
+    // tells that they move any.
+    let (mut used, mut since) = (0, Instant::now());
     loop {
         let next = primary.look_at_limits(last).await;
-        match (primary.is_quiet(), primary.limits.excludes_any()) {
+        let now_used = primary.limits.budgets.borrow().used();
+        if std::mem::replace(&mut used, now_used) != now_used {
+            since = Instant::now();
+        }
+        let is_quiet = primary.quiet_for().min(since.elapsed()) >= IDLE_LONG;
+        match (is_quiet, primary.limits.excludes_any()) {
             (true, false) => break,
             (true, true) => {
                 primary.wait_while_excluded().await;
@@ -64,6 +72,12 @@ async fn watch(primary: Rc<Primary>) {
         usage.save_aside(now, &caps, true);
     }
     primary.limits.is_watched.set(false);
+    if !primary.limits.is_awaited.replace(true) {
+        let moved = primary.limits.budgets.borrow().moved();
+        moved.notified().await;
+        primary.limits.is_awaited.set(false);
+        primary.watch_limits();
+    }
 }
 
 /// Time until the period of a cap ends.
@@ -100,11 +114,6 @@ impl Primary {
         }
     }
 
-    /// Whether bytes have long not moved.
-    fn is_quiet(&self) -> bool {
-        self.quiet_for() >= IDLE_LONG && !self.limits.have_direct()
-    }
-
     /// Time since bytes last moved, as far as a session is open.
     pub(super) fn quiet_for(&self) -> Duration {
         let drivers = self.drivers();
@@ -124,9 +133,11 @@ impl Primary {
     /// helper's, or for the end of a cap's period.
     async fn wait_while_excluded(&self) {
         let ends = self.periods_end_in(jiff::Timestamp::now());
+        let budgets = self.limits.budgets.borrow().moved();
         let event = async {
             tokio::select! {
                 () = self.limits.moving.notified() => {}
+                () = budgets.notified() => {}
                 () = self.power.changed() => {}
                 () = self.limits.supply_told.notified() => {}
             }

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
 
 use mpbond_manager::LinkId;
 use mpbond_policy::{Battery, Charge, Supply};
@@ -71,8 +70,8 @@ pub(super) struct Limits {
     pub(super) is_watched: Cell<bool>,
     /// Bytes move, perhaps while the watch waits for the end of an exclusion.
     pub(super) moving: Notify,
-    /// Held by connections with a budget that go direct.
-    direct: Rc<()>,
+    /// A task waits for the next byte of a budget, to have the limits watched.
+    pub(super) is_awaited: Cell<bool>,
     /// Used bytes at the last look of the watch.
     pub(super) looked: RefCell<HashMap<Capped, u64>>,
 }
@@ -93,19 +92,9 @@ impl Limits {
             applied: RefCell::default(),
             is_watched: Cell::default(),
             moving: Notify::new(),
-            direct: Rc::default(),
+            is_awaited: Cell::default(),
             looked: RefCell::default(),
         })
-    }
-
-    /// A connection with a budget goes direct, until what is returned is dropped.
-    pub(super) fn enter_direct(&self) -> Rc<()> {
-        Rc::clone(&self.direct)
-    }
-
-    /// Whether connections with budgets go direct: no session tells that they move bytes.
-    pub(super) fn have_direct(&self) -> bool {
-        Rc::strong_count(&self.direct) > 1
     }
 
     /// Whether the cap of a link is used up.

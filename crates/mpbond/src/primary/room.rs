@@ -202,8 +202,9 @@ pub(super) async fn without_proxy(primary: &Rc<Primary>, connection: Intercepted
             warn!(%to, "no path to the proxy: connection goes direct, over one path");
             primary.direct.update(|n| n + 1);
             let budget = primary.budget_of(ruling);
-            let _counted = budget.is_some().then(|| primary.limits.enter_direct());
-            primary.watch_limits();
+            if budget.is_some() {
+                primary.watch_limits();
+            }
             direct::serve(&primary.resolver, connection, &to, budget).await;
         }
     }

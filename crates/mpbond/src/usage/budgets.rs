@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mpbond_policy::{Cap, CapEvent};
 use mpbond_units::Timestamp;
+use tokio::sync::Notify;
 
 use super::{Capped, Moved, Usage};
 use crate::driver::Budget;
@@ -19,6 +20,7 @@ const COUNT_EVERY: Duration = Duration::from_secs(1);
 pub struct Budgets {
     by_rule: HashMap<String, Counted>,
     counted: Option<Timestamp>,
+    moved: Rc<Notify>,
 }
 
 /// A budget, with the bytes used of it when they were counted last.
@@ -32,10 +34,22 @@ impl Budgets {
     pub fn of(&mut self, usage: &Usage, rule: &str, cap: &Cap) -> Rc<Budget> {
         let used = usage.used_bytes(&Capped::Rule(rule.to_owned()));
         let counted = self.by_rule.entry(rule.to_owned()).or_insert_with(|| {
-            let budget = Rc::new(Budget::new(cap.bytes.saturating_sub(used)));
+            let (left, moved) = (cap.bytes.saturating_sub(used), Rc::clone(&self.moved));
+            let budget = Rc::new(Budget::new(left, moved));
             Counted { budget, seen: 0 }
         });
         Rc::clone(&counted.budget)
+    }
+
+    /// Bytes that the connections of all rules have moved.
+    pub fn used(&self) -> u64 {
+        let used = self.by_rule.values().map(|counted| counted.budget.used());
+        used.fold(0, u64::saturating_add)
+    }
+
+    /// Notifies those who wait when bytes of a budget move.
+    pub fn moved(&self) -> Rc<Notify> {
+        Rc::clone(&self.moved)
     }
 
     /// Counts what connections of a rule have moved until this time, and grants them what is left
@@ -105,6 +119,8 @@ impl Budgets {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
     use jiff::tz::TimeZone;
     use mpbond_policy::AtCap;
 
@@ -149,6 +165,22 @@ mod tests {
         let renewed = budgets.count(&mut usage, of, time("2026-12-01T00:00:00Z"));
         assert_eq!(renewed, (0, None));
         assert!(!budgets.is_spent(&usage, "some", &cap));
+    }
+
+    #[test]
+    fn bytes_of_any_rule_notify_those_who_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let usage = Usage::load(&folder.path().join("identity.pem")).unwrap();
+        let mut budgets = Budgets::default();
+        let [_one, other] = ["one", "other"].map(|rule| budgets.of(&usage, rule, &cap()));
+        let notify = budgets.moved();
+        let mut waits = std::pin::pin!(notify.notified());
+        let mut context = Context::from_waker(Waker::noop());
+        other.moved(0);
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        other.moved(1);
+        assert!(waits.poll(&mut context).is_ready());
+        assert_eq!(budgets.used(), 1);
     }
 
     #[test]

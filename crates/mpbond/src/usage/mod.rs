@@ -54,6 +54,8 @@ pub struct Usage {
     saved: Timestamp,
     /// Whether there are more joules since.
     has_new_energy: bool,
+    /// The text of the newest version.
+    text: String,
 }
 
 /// What a cap is of.
@@ -177,6 +179,7 @@ impl Usage {
             accounts,
             saved: Timestamp::ZERO,
             has_new_energy: false,
+            text: String::new(),
         })
     }
 
@@ -306,8 +309,12 @@ impl Usage {
                 let used = self.accounts.get(of);
                 used.is_some_and(|used| is_last || used.account.is_save_due(now, cap))
             });
-        // Names, numbers and days have a text.
+        // Names, numbers and days have a text. A write that changes nothing costs as much.
         let text = is_due.then(|| toml::to_string(&self.accounts).ok())??;
+        if text == self.text && !is_failing && !self.file.is_behind() {
+            return None;
+        }
+        self.text.clone_from(&text);
         self.has_new_energy = false;
         self.saved = now;
         self.accounts
@@ -432,7 +439,9 @@ mod tests {
         let (cap, november) = (cap(1_000), time("2026-11-27T12:00:00Z"));
         let phone = Capped::Link("phone".to_owned());
         usage.count(&phone, &cap, november, Some(Moved::Bytes(700)));
-        usage.save_at_end(at(162), &[(phone.clone(), cap)]);
+        let caps = [(phone.clone(), cap)];
+        usage.save_at_end(at(162), &caps);
+        assert!(usage.version(at(163), &caps, true).is_none(), "unchanged");
         assert_eq!(again(day), [(day, 14.0)]);
         assert_eq!(Usage::load(&identity).unwrap().used_bytes(&phone), 700);
     }

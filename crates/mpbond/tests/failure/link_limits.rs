@@ -1,18 +1,21 @@
 //! Caps of links, and floors of batteries in a policy: links that are used up or low carry nothing
 //! more, over restarts as well, and no byte is lost.
 
+use std::io::{ErrorKind, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use mpbond::status::LinkStatus;
+use mpbond_session::IDLE_LONG;
 use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 use crate::apart::Apart;
 use crate::api::{Listener, ask, got};
 use crate::battery::{CLASS, LONG, charge, class};
-use crate::daemons::{Bond, Ways, download_over, origin, until, until_within};
+use crate::daemons::{Bond, WITHIN, Ways, download_over, origin, until, until_within};
 use crate::policy_paths::{
     LITTLE, SIZE, download, play_with_counters, put, start, start_scheduled,
 };
@@ -613,12 +616,16 @@ fn connections_of_a_rule_move_no_more_than_its_budget() {
 #[test]
 fn connections_that_go_direct_move_no_more_than_the_budget_of_their_rule() {
     let (origin, other) = (origin(), origin());
+    let sink = TcpListener::bind("127.0.0.1:0").unwrap();
     let more = "policy = \"policy.toml\"\non_proxy_loss = \"direct\"";
     let bond = Bond::new(Ways::Own, more, "");
     let policy = format!(
         "[[rule]]\nname = \"some\"\nport = {}\n\
-         set = {{ budget = {{ bytes = \"6 MB\", zone = \"UTC\" }} }}\n",
-        origin.port()
+         set = {{ budget = {{ bytes = \"6 MB\", zone = \"UTC\" }} }}\n\
+         [[rule]]\nname = \"up\"\nport = {}\n\
+         set = {{ budget = {{ bytes = \"1 MB\", zone = \"UTC\" }} }}\n",
+        origin.port(),
+        sink.local_addr().unwrap().port()
     );
     std::fs::write(bond.file("policy.toml"), policy).unwrap();
     // There is no proxy.
@@ -633,11 +640,12 @@ fn connections_that_go_direct_move_no_more_than_the_budget_of_their_rule() {
             .map_or(0, |bytes| bytes.parse::<u64>().unwrap())
     };
     let size = u64::from(SIZE);
+    // The limits are looked at no longer when it moves its first byte.
     let kept = bond.connect(origin).unwrap();
-    download(&bond, origin);
+    std::thread::sleep(IDLE_LONG + Duration::from_secs(2));
+    assert_eq!(download_over(kept, SIZE).end().unwrap(), SIZE as usize);
     until("it is counted", || used() >= size);
     assert!(primary.stop().success());
-    drop(kept);
     let _primary = bond.start("primary");
     assert!(used() >= size, "over a restart");
     let cut = download_over(bond.connect(origin).unwrap(), SIZE);
@@ -647,4 +655,11 @@ fn connections_that_go_direct_move_no_more_than_the_budget_of_their_rule() {
     assert!(result.is_err(), "what is cut short is reset");
     assert_eq!(bond.connect(origin).err(), Some(2));
     assert!(bond.works(other), "of no rule");
+    let mut client = bond.connect(sink.local_addr().unwrap()).unwrap();
+    let (mut arrived, _) = sink.accept().unwrap();
+    arrived.set_read_timeout(Some(WITHIN)).unwrap();
+    let upload = std::thread::spawn(move || client.write_all(&[1; 8_000_000]));
+    let seen = std::io::copy(&mut arrived, &mut std::io::sink());
+    assert_eq!(seen.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert!(upload.join().unwrap().is_err());
 }
