@@ -1,5 +1,6 @@
 //! A status as text.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -46,8 +47,11 @@ pub(super) fn render(status: &Status, before: Option<&Status>, socket: Option<&P
     links(&mut text, &status.links);
     rules(&mut text, &status.rules, status.default_flows_total);
     let span = Span::between(before, status);
+    let used_up = status.links.iter();
+    let used_up = used_up.filter(|link| link.cap.as_ref().is_some_and(|cap| cap.used_up));
+    let used_up = used_up.map(|link| link.name.as_str()).collect();
     for session in &status.sessions {
-        one_session(&mut text, session, &span);
+        one_session(&mut text, session, &span, &used_up);
     }
     if !status.sessions.iter().all(|s| s.subflows.is_empty()) {
         text.push_str(
@@ -286,7 +290,7 @@ fn energy_text(energy: &LinkEnergy) -> String {
     format!("{spent}; woken for {down}, for {up}")
 }
 
-fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>) {
+fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>, used_up: &BTreeSet<&str>) {
     let id = if s.id.is_empty() { "(new)" } else { &s.id };
     let state_of = state(&s.state);
     text.push_str(&format!(
@@ -316,8 +320,8 @@ fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>) {
         return;
     }
     let columns = [
-        Column("PATH", 14, Align::Left),
-        Column("STATE", 7, Align::Left),
+        Column("PATH", 13, Align::Left),
+        Column("STATE", 8, Align::Left),
         Column("IN", 8, Align::Right),
         Column("OUT", 8, Align::Right),
         Column("IN/s", 5, Align::Right),
@@ -337,7 +341,10 @@ fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>) {
         };
         vec![
             f.name.as_str().into(),
-            state(&f.state),
+            state(match f.state.as_str() {
+                "up" if used_up.contains(f.name.as_str()) => "cap used",
+                other => other,
+            }),
             human::bytes(f.bytes_in).into(),
             human::bytes(f.bytes_out).into(),
             number(rates.incoming),

@@ -100,10 +100,10 @@ links
 
 session 0011 with CCCCCCC: up, mpbond, 4 of 0 streams open
   streams by class: 1 realtime, 3 bulk
-  PATH            STATE        IN     OUT  IN/s  OUT/s    TH   PAD   RTT
-  lte             up      2.00 MB     0 B  8.00   0.00  8.00  25.0  50.0
-  the second la\u{2026}  silent      0 B  500 kB  0.00   4.00     -  0.00  2400
-  total                   2.00 MB  500 kB  8.00   4.00
+  PATH           STATE        IN     OUT  IN/s  OUT/s    TH   PAD   RTT
+  lte            up      2.00 MB     0 B  8.00   0.00  8.00  25.0  50.0
+  the second l\u{2026}  silent      0 B  500 kB  0.00   4.00     -  0.00  2400
+  total                  2.00 MB  500 kB  8.00   4.00
 
   IN/s, OUT/s, TH: Mbit/s, TH where load has shown it lately. PAD, RTT: ms.
 
@@ -424,6 +424,12 @@ fn a_link_whose_cap_is_used_up_is_not_shown_as_up() {
     });
     let text = plain(&status, None);
     assert!(text.contains("lte   path  cap used\n"), "{text}");
+    assert!(
+        !text
+            .lines()
+            .any(|l| l.starts_with("  lte ") && l.contains(" up ")),
+        "{text}"
+    );
     let used = "lte: 31.0 MB of 30.0 MB used until 2026-12-01: carries nothing till then";
     assert!(text.contains(used), "{text}");
 }
