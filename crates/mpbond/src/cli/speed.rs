@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 use mpbond::config::{PrimaryConfig, Role, config_file};
-use mpbond::speed::{Left, Rates, Span, SpeedTest, left};
+use mpbond::speed::{Left, Rates, Span, SpeedTest, TooLittle, left};
 use mpbond_command::{Failure, print};
 use mpbond_manager::LinkId;
 use mpbond_net::Identity;
-use mpbond_units::human;
+use mpbond_units::{BitRate, human};
 use serde::Serialize;
 use tokio::task::LocalSet;
 
@@ -32,8 +32,9 @@ const OF_THE_PIPE: f64 = 0.8;
 /// take as much data as the links carry in that time, which counts for a helper's monthly budget:
 /// at 100 Mbit/s and with --seconds 4, 75 MB in each direction, and as much again over the pipe of
 /// a helper. A link whose cap by the policy is used up is not measured, and a test ends before it
-/// has moved all that a cap leaves. Other traffic goes on meanwhile, and takes its part. Ctrl-C
-/// ends it at once.
+/// has moved all that a cap leaves. Over a helper this holds for each run alone: the primary does
+/// not count its tests. Other traffic goes on meanwhile, and takes its part. Ctrl-C ends it at
+/// once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -81,13 +82,15 @@ struct Measurement {
 impl Measurement {
     fn new(kind: &'static str, name: &str, measured: &anyhow::Result<Rates>) -> Self {
         let rates = measured.as_ref().ok();
+        let without_up = rates.filter(|rates| rates.up.is_none());
+        let error = measured.as_ref().err().map(|e| format!("{e:#}"));
         Self {
             name: name.to_owned(),
             kind,
             down_mbps: rates.map(|r| r.down.mbps()),
-            up_mbps: rates.map(|r| r.up.mbps()),
+            up_mbps: rates.and_then(|r| r.up).map(BitRate::mbps),
             max_segment_bytes: rates.and_then(|r| r.max_segment_bytes),
-            error: measured.as_ref().err().map(|e| format!("{e:#}")),
+            error: error.or_else(|| Some(without_up.map(|_| TooLittle)?.to_string())),
         }
     }
 
@@ -103,15 +106,14 @@ impl Measurement {
             "pipe" => format!("  {}", self.label()),
             _ => self.label(),
         };
-        match (self.down_mbps, self.up_mbps) {
-            (Some(down), Some(up)) => {
-                let (down, up) = (human::rate(down), human::rate(up));
-                format!("{name:width$}  down {down:>11}  up {up:>11}\n")
+        let error = self.error.as_deref().unwrap_or_default();
+        let [down, up] = [self.down_mbps, self.up_mbps].map(|mbps| mbps.map(human::rate));
+        match (down, up) {
+            (Some(down), Some(up)) => format!("{name:width$}  down {down:>11}  up {up:>11}\n"),
+            (Some(down), None) => {
+                format!("{name:width$}  down {down:>11}  up not measured: {error}\n")
             }
-            _ => {
-                let error = self.error.as_deref().unwrap_or_default();
-                format!("{name:width$}  not measured: {error}\n")
-            }
+            (None, _) => format!("{name:width$}  not measured: {error}\n"),
         }
     }
 }
@@ -249,15 +251,13 @@ fn conclusions(all: &[Measurement]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mpbond_units::BitRate;
-
     use super::*;
 
     fn measured(kind: &'static str, name: &str, down: f64, up: f64) -> Measurement {
         let (down, up) = (BitRate::from_mbps(down), BitRate::from_mbps(up));
         let rates = Rates {
             down,
-            up,
+            up: Some(up),
             max_segment_bytes: None,
         };
         Measurement::new(kind, name, &Ok(rates))
@@ -299,6 +299,20 @@ mod tests {
         assert_eq!(failed.line(14), "  pipe to phone  not measured: refused\n");
         let all = [measured("helper", "phone", 5.0, 5.0), failed];
         assert_eq!(conclusions(&all), "");
+    }
+
+    #[test]
+    fn a_rate_down_is_kept_where_a_cap_leaves_too_little_for_the_other_direction() {
+        let rates = Rates {
+            down: BitRate::from_mbps(8.0),
+            up: None,
+            max_segment_bytes: None,
+        };
+        let line = Measurement::new("path", "wifi", &Ok(rates)).line(4);
+        assert_eq!(
+            line,
+            format!("wifi  down 8.00 Mbit/s  up not measured: {TooLittle}\n")
+        );
     }
 
     #[test]

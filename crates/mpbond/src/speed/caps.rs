@@ -7,9 +7,9 @@ use std::io;
 use mpbond_policy::period_at;
 use mpbond_units::human;
 
-use crate::config::PrimaryConfig;
-use crate::status_socket;
-use crate::usage::{Capped, Usage};
+use crate::config::{PathConfig, PrimaryConfig};
+use crate::usage::{Capped, InterfaceBytes, Moved, Usage};
+use crate::{addresses, status_socket, uplinks};
 
 /// Part of what a cap leaves that a test moves: an interface counts headers and retransmissions
 /// beside the octets of connections, and what is on its way at the end of a test still comes.
@@ -34,52 +34,68 @@ impl Left {
 }
 
 /// What the caps of a primary's links leave now, by the names of the links: as the primary that
-/// runs counts, or else by its account.
+/// runs counts, and by its account where it does not tell.
 ///
 /// # Errors
-/// No primary answers, and the account cannot be read.
+/// The account is needed, and cannot be read.
 pub fn left(config: &PrimaryConfig) -> io::Result<BTreeMap<String, Left>> {
-    if let Ok(status) = status_socket::ask(&config.status_socket)
-        && status.role == "primary"
-    {
-        let caps = status.links.into_iter().filter_map(|link| {
-            let cap = link.cap?;
-            Some((link.name, Left::new(cap.used_bytes, cap.bytes, cap.resets)))
-        });
-        return Ok(caps.collect());
+    let mut left = as_counted(config);
+    let policy = config.policy.as_ref().map(|source| source.policy());
+    let cap = |name: &str| policy.as_ref()?.link(name)?.cap.clone();
+    let paths = config.paths.iter().map(|path| (&path.name, Some(path)));
+    let helpers = config.helpers.iter().map(|helper| (&helper.name, None));
+    let caps = paths
+        .chain(helpers)
+        .filter(|(name, _)| !left.contains_key(*name));
+    let caps = caps.filter_map(|(name, path)| Some((name.clone(), path, cap(name)?)));
+    let caps: Vec<_> = caps.collect();
+    if caps.is_empty() {
+        return Ok(left);
     }
-    let Some(source) = &config.policy else {
-        return Ok(BTreeMap::new());
-    };
-    let paths = config.paths.iter().map(|path| &path.name);
-    let names = paths.chain(config.helpers.iter().map(|helper| &helper.name));
-    let caps = names.filter_map(|name| {
-        let cap = source.policy().link(name)?.cap.as_ref()?;
-        Some((name, cap))
-    });
     let (mut usage, now) = (Usage::load(&config.identity)?, jiff::Timestamp::now());
-    let left = caps.filter_map(|(name, cap)| {
+    let counters = InterfaceBytes::of_this_host();
+    for (name, path, cap) in caps {
         let of = Capped::Link(name.clone());
-        // A period may have ended.
-        usage.count(&of, cap, now, None);
-        let period = period_at(now, cap.reset_day, &cap.zone)?;
-        let left = Left::new(
-            usage.used_bytes(&of),
-            cap.bytes,
-            period.next_day.to_string(),
-        );
-        Some((name.clone(), left))
+        // Bytes since the account was written are of the cap, too. A period may have ended.
+        let interface = path.and_then(|path| interface(config, path));
+        let reading = interface.and_then(|interface| counters.read(&interface));
+        usage.count(&of, &cap, now, reading.map(Moved::Interface));
+        if let Some(period) = period_at(now, cap.reset_day, &cap.zone) {
+            let (used, resets) = (usage.used_bytes(&of), period.next_day.to_string());
+            left.insert(name, Left::new(used, cap.bytes, resets));
+        }
+    }
+    Ok(left)
+}
+
+/// What caps leave as the primary that runs counts.
+fn as_counted(config: &PrimaryConfig) -> BTreeMap<String, Left> {
+    let status = status_socket::ask(&config.status_socket).ok();
+    let status = status.filter(|status| status.role == "primary");
+    let links = status.into_iter().flat_map(|status| status.links);
+    let caps = links.filter_map(|link| {
+        let cap = link.cap?;
+        Some((link.name, Left::new(cap.used_bytes, cap.bytes, cap.resets)))
     });
-    Ok(left.collect())
+    caps.collect()
+}
+
+/// Interface of an own path: the configured one, or that of its address, or that on the route to
+/// the proxy.
+fn interface(config: &PrimaryConfig, path: &PathConfig) -> Option<String> {
+    let towards = || uplinks::interface_towards(config.proxy.fixed().next()?.ip());
+    let own = path.interface.clone();
+    own.or_else(|| addresses::interface_of(path.source?))
+        .or_else(towards)
 }
 
 /// Bytes that the test of a link may still move.
 pub(super) struct Allowance(Cell<Option<u64>>);
 
 /// A test that a cap ends before it has measured anything.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("its cap leaves too little to measure it; --over-cap measures it nevertheless")]
-pub(super) struct TooLittle;
+pub struct TooLittle;
 
 impl Allowance {
     /// Of a link without a cap, or beyond it.
@@ -113,6 +129,11 @@ impl Allowance {
     /// Whether a test that has moved so many bytes has to end.
     pub(super) fn is_spent_by(&self, moved: u64) -> bool {
         self.0.get().is_some_and(|bytes| moved >= bytes)
+    }
+
+    /// Whether it has moved half of what it may: the rest is to be measured.
+    pub(super) fn is_half_spent_by(&self, moved: u64) -> bool {
+        self.is_spent_by(moved.saturating_mul(2))
     }
 
     /// A direction has moved so many bytes.

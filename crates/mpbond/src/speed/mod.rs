@@ -22,7 +22,7 @@ use mpbond_units::BitRate;
 use crate::config::{HelperRef, PathConfig, PrimaryConfig};
 
 use caps::Allowance;
-pub use caps::{Left, left};
+pub use caps::{Left, TooLittle, left};
 pub use links::Links;
 pub(crate) use pipe::Pipe;
 pub use rate::{Rates, Span};
@@ -118,9 +118,14 @@ impl<'a> SpeedTest<'a> {
         &self,
         mut measure: impl AsyncFnMut(Direction) -> anyhow::Result<BitRate>,
     ) -> anyhow::Result<Rates> {
+        let down = measure(Direction::Down).await?;
+        let up = match measure(Direction::Up).await {
+            Err(e) if e.is::<TooLittle>() => None,
+            up => Some(up?),
+        };
         Ok(Rates {
-            down: measure(Direction::Down).await?,
-            up: measure(Direction::Up).await?,
+            down,
+            up,
             max_segment_bytes: None,
         })
     }

@@ -19,8 +19,8 @@ const MOVES_FROM: BitRate = BitRate::from_bps(10_000);
 pub struct Rates {
     /// Towards the primary.
     pub down: BitRate,
-    /// Away from it.
-    pub up: BitRate,
+    /// Away from it; `None` if a cap left too little to measure it.
+    pub up: Option<BitRate>,
     /// Maximum payload of a segment, where larger ones did not pass.
     pub max_segment_bytes: Option<u32>,
 }
@@ -35,7 +35,7 @@ pub struct Span {
 }
 
 /// The rate of the counter `total` over a span that begins now, and that ends early when so many
-/// bytes have moved as are allowed.
+/// bytes have moved as are allowed: half of them are not counted at most.
 ///
 /// # Errors
 /// They have moved before anything could be measured.
@@ -46,7 +46,8 @@ pub(super) async fn rate(
 ) -> anyhow::Result<BitRate> {
     let (start, before) = (Instant::now(), total());
     let is_spent = || allowed.is_spent_by(total().saturating_sub(before));
-    while start.elapsed() < span.warm_up && !is_spent() {
+    let is_half_spent = || allowed.is_half_spent_by(total().saturating_sub(before));
+    while start.elapsed() < span.warm_up && !is_half_spent() {
         sleep(LOOK_EVERY).await;
     }
     let start = Instant::now();
@@ -157,7 +158,8 @@ mod tests {
             (None, 6_000_000, true),
             (Some(8_000_000), 6_000_000, true),
             (Some(4_000_000), 3_600_000, true),
-            (Some(1_000_000), 900_000, false),
+            (Some(1_000_000), 900_000, true),
+            (Some(30_000), 27_000, false),
         ] {
             let start = Instant::now();
             let total = || (start.elapsed().as_secs_f64() * 1e6) as u64;
