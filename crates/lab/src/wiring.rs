@@ -221,6 +221,7 @@ fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
 ///
 /// # Errors
 /// Errors of the kernel.
+#[cfg(feature = "measurements")]
 pub(crate) fn bring_up_loopback(host: &Host) -> Result<()> {
     host.netlink("bring up its loopback device", async |nl| {
         up(nl, index("lo")?).await
