@@ -59,11 +59,13 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     let fewer = (ran < planned as usize).then(|| format!("{ran} of {planned} repetitions"));
     let reduced: Vec<String> = fewer.into_iter().chain(reduced).collect();
     report.reduced = (!reduced.is_empty()).then(|| reduced.join("; "));
-    // First, so that it is not lost where a file cannot be written.
-    if !options.quiet {
-        print(&report.to_text(std::io::stdout().is_terminal()))?;
-    }
+    // The table first, which is there where a file cannot be written, and the other way round.
+    let printed = match options.quiet {
+        true => Ok(()),
+        false => print(&report.to_text(std::io::stdout().is_terminal())),
+    };
     hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
+    printed?;
     Ok(report)
 }
 

@@ -67,11 +67,13 @@ pub fn simulate(path: &Path, options: &SimulateOptions) -> Result<RunReport> {
         reduced,
         transfers,
     };
-    // First, so that it is not lost where a file cannot be written.
-    if !options.quiet {
-        print(&report.to_text(std::io::stdout().is_terminal()))?;
-    }
+    // The table first, which is there where a file cannot be written, and the other way round.
+    let printed = match options.quiet {
+        true => Ok(()),
+        false => print(&report.to_text(std::io::stdout().is_terminal())),
+    };
     hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
+    printed?;
     Ok(report)
 }
 
