@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// Writes to standard output. A reader that has closed it (`| head`) has read enough.
 ///
 /// # Errors
-/// When standard output cannot be written for another reason.
+/// Standard output cannot be written, for another reason.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -109,7 +109,7 @@ impl AccountFile {
         self.failing().is_some()
     }
 
-    /// Why the last version could not be written, with the file; `None` if it was.
+    /// The reason for which the last version could not be written, with the file; `None` if it was.
     pub(crate) fn problem(&self) -> Option<String> {
         let problem = self.failing();
         problem.as_ref().map(|problem| {

@@ -70,7 +70,7 @@ struct Part<L> {
     first: OthersFirst,
     /// Stream bytes that the subflow had been given at the last exchange.
     given_bytes: Option<u64>,
-    /// When bytes were demanded before the link was given some.
+    /// Time of the last demand of bytes before the subflow was last given some.
     used: Option<Timestamp>,
 }
 
@@ -108,7 +108,7 @@ struct User<U, L> {
     /// Rate of the own links.
     own_rate: BitRate,
     due: Timestamp,
-    /// When bytes were demanded last.
+    /// Time of the last demand of bytes.
     demanded: Option<Timestamp>,
     links: Vec<LinkOf<L>>,
     /// Those of them on which the user has a seat.

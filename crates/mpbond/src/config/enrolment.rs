@@ -31,7 +31,7 @@ const HEADER: &str = "\
 pub struct Enrolment {
     /// Hash of its secret ([`mpbond_net::pairing::EnrolmentSecret::hash`]).
     pub hash: [u8; 32],
-    /// When it was made, seconds since 1970.
+    /// Time of its making, seconds since 1970.
     pub made_s: u64,
     /// Expiry, seconds since 1970.
     pub expires_s: u64,
