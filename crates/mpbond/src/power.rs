@@ -280,6 +280,8 @@ fn fact<T>(value: Option<T>) -> Fact<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use mpbond_testing::namespaces::{is_called_for, play, uevent};
     use tokio::time::timeout;
 
@@ -415,39 +417,60 @@ mod tests {
         }
     }
 
-    /// Begins a reading whose caller gives up at once.
-    async fn give_up(power: &Power) {
-        tokio::select! {
-            biased;
-            _ = power.read() => panic!("a reading takes time"),
-            () = std::future::ready(()) => {}
-        }
+    /// Runs a test whose readings have one thread, in paused time.
+    fn with_one_thread(test: impl Future<Output = ()>) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true);
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(test);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_reading_whose_caller_gives_up_renews_no_level() {
-        let class = tempfile::tempdir().unwrap();
-        let power = with_level(class.path(), "30");
-        assert_eq!(power.read().await.percent, Some(30));
-        battery(class.path(), "BAT0", "9", "Discharging");
-        tokio::time::advance(VALID_FOR).await;
-        give_up(&power).await;
-        assert_eq!(power.newest(), None);
-        assert_eq!(power.read().await.percent, Some(9));
+    /// Occupies that thread until the result is dropped.
+    fn occupy() -> mpsc::Sender<()> {
+        let (release, released) = mpsc::channel();
+        tokio::task::spawn_blocking(move || released.recv());
+        release
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn all_who_ask_while_one_reads_after_an_event_have_the_level_after_it() {
-        let class = tempfile::tempdir().unwrap();
-        let power = with_level(class.path(), "30");
-        assert_eq!(power.read().await.percent, Some(30));
-        battery(class.path(), "BAT0", "9", "Discharging");
-        tokio::time::advance(SPACING).await;
-        power.note_event();
-        let meanwhile = async { power.newest() };
-        let (one, newest, other) = tokio::join!(power.read(), meanwhile, power.read());
-        assert_eq!(newest, None, "one is under way");
-        assert_eq!([one, other].map(|read| read.percent), [Some(9); 2]);
+    #[test]
+    fn a_reading_whose_caller_gives_up_renews_no_level() {
+        with_one_thread(async {
+            let class = tempfile::tempdir().unwrap();
+            let power = with_level(class.path(), "30");
+            assert_eq!(power.read().await.percent, Some(30));
+            battery(class.path(), "BAT0", "9", "Discharging");
+            tokio::time::advance(VALID_FOR).await;
+            let release = occupy();
+            tokio::select! {
+                biased;
+                _ = power.read() => panic!("a reading waits for its thread"),
+                () = std::future::ready(()) => {}
+            }
+            drop(release);
+            assert_eq!(power.newest(), None);
+            assert_eq!(power.read().await.percent, Some(9));
+        });
+    }
+
+    #[test]
+    fn all_who_ask_while_one_reads_after_an_event_have_the_level_after_it() {
+        with_one_thread(async {
+            let class = tempfile::tempdir().unwrap();
+            let power = with_level(class.path(), "30");
+            assert_eq!(power.read().await.percent, Some(30));
+            battery(class.path(), "BAT0", "9", "Discharging");
+            tokio::time::advance(SPACING).await;
+            power.note_event();
+            let release = occupy();
+            let meanwhile = async {
+                let newest = power.newest();
+                drop(release);
+                newest
+            };
+            let (one, newest, other) = tokio::join!(biased; power.read(), meanwhile, power.read());
+            assert_eq!(newest, None, "one is under way");
+            assert_eq!([one, other].map(|read| read.percent), [Some(9); 2]);
+        });
     }
 
     #[tokio::test(start_paused = true)]

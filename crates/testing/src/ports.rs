@@ -37,10 +37,16 @@ pub fn free_address() -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
+
+    /// One test at a time takes ports: one could listen on what the other was just told is free.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn addresses_are_free_and_returned_once() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let first = free_address();
         let listeners: Vec<_> = (0..50)
             .map(|_| TcpListener::bind(free_address()).unwrap())
@@ -51,6 +57,7 @@ mod tests {
 
     #[test]
     fn ports_in_use_are_left_out() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let next = free_address().port() + 20;
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, next));
         let ports: Vec<u16> = (0..40).map(|_| free_address().port()).collect();
