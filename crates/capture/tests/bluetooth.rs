@@ -226,6 +226,17 @@ impl Log {
         self.push(at_s, 2, &[1, opcode, 8, 2, handle, 0]);
     }
 
+    /// A Mode Change with the error "Command Disallowed".
+    fn mode_fails(&mut self, at_s: f64, handle: u8) {
+        self.push(at_s, 3, &[4, 0x14, 6, 0x0c, handle, 0, 0, 0, 0]);
+    }
+
+    /// A Command Status with the same error.
+    fn decline(&mut self, at_s: f64, sniff: bool) {
+        let opcode = if sniff { 3 } else { 4 };
+        self.push(at_s, 3, &[4, 0x0f, 4, 0x0c, 1, opcode, 8]);
+    }
+
     fn data(&mut self, at_s: f64, handle: u8, received: bool) {
         let start = if received { 0x20 } else { 0 };
         let mut packet = vec![2, handle, start, 104, 0, 100, 0, 0x70, 0];
@@ -311,6 +322,30 @@ fn sniff_of_an_idle_link_is_wanted() {
     assert_eq!(r.links[0].undesired_sniff, []);
     assert!((r.links[0].dwell_s.sniff - 14.0).abs() < 1e-6);
     assert!((r.links[0].dwell_s.active_before_first_change - 6.01).abs() < 1e-6);
+}
+
+/// The host's request came to nothing: the next Sniff is the peer's.
+#[test]
+fn sniff_after_a_failed_or_declined_request_is_asked_by_the_peer() {
+    for failed in [true, false] {
+        let mut log = Log::new();
+        log.connect(0.0, 5);
+        log.ask(1.0, 5, true);
+        if failed {
+            log.mode_fails(1.1, 5);
+        } else {
+            log.decline(1.1, true);
+        }
+        log.mode(6.0, 5, 2);
+        log.mode(7.0, 5, 0);
+        log.ask(8.0, 5, true);
+        log.mode(8.1, 5, 2);
+        let r = log.report();
+        let asked = (r.sniff_asked_by.local, r.sniff_asked_by.peer);
+        assert_eq!((asked, failed), ((1, 1), failed));
+        assert_eq!((r.mode_changes.len(), r.commands.sniff), (3, 2));
+        assert_eq!(r.mode_changes[0].asked_by, Some(Side::Peer));
+    }
 }
 
 /// Another connection under the same number is another link; Sniff ends with the connection.

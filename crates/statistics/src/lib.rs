@@ -136,16 +136,17 @@ impl FromIterator<f64> for Sample {
 /// Each value falls below the median with probability 1/2, so that P(X < k) of the binomial
 /// distribution lies outside on either side.
 fn median_rank(n: usize) -> Option<usize> {
-    let mut probability = 0.5_f64.powi(i32::try_from(n).ok()?);
+    // As a logarithm: 2^-n itself is below the smallest f64 from n = 1075 on.
+    let mut log_probability = n as f64 * 0.5_f64.ln();
     let mut tail = 0.0;
     let mut best = None;
     for k in 1..=n / 2 {
-        tail += probability; // P(X = k - 1)
+        tail += log_probability.exp(); // P(X = k - 1)
         if tail > 0.025 {
             break;
         }
         best = Some(k);
-        probability *= (n - k + 1) as f64 / k as f64;
+        log_probability += ((n - k + 1) as f64 / k as f64).ln();
     }
     best
 }
@@ -215,6 +216,33 @@ mod tests {
         let sample: Sample = (1..=20).rev().map(f64::from).collect();
         assert_eq!(sample.median(), Some(10.5));
         assert_eq!(sample.median_interval(), Some((6.0, 15.0)));
+    }
+
+    /// The same rank from a row of Pascal's triangle in which each row is halved, so that no value
+    /// that matters is too small.
+    fn rank_from_pascals_triangle(n: usize) -> Option<usize> {
+        let mut row = vec![1.0_f64];
+        for _ in 0..n {
+            let left = std::iter::once(0.0).chain(row.iter().copied());
+            let right = row.iter().copied().chain(std::iter::once(0.0));
+            row = left.zip(right).map(|(a, b)| (a + b) / 2.0).collect();
+        }
+        let mut tail = 0.0;
+        let inside = row.iter().take(n / 2).take_while(|p| {
+            tail += **p;
+            tail <= 0.025
+        });
+        Some(inside.count()).filter(|k| *k > 0)
+    }
+
+    #[test]
+    fn ranks_of_large_samples_are_those_of_the_exact_distribution() {
+        for n in [5, 6, 20, 1_074, 1_075, 1_100, 2_000] {
+            assert_eq!(median_rank(n), rank_from_pascals_triangle(n), "{n}");
+        }
+        assert_eq!(median_rank(2_000), Some(956));
+        // By the normal approximation: n / 2 - 1.96 sqrt(n) / 2 + 1 / 2.
+        assert_eq!(median_rank(1_000_000), Some(499_020));
     }
 
     /// The probability that |T| is at most `t`, by Simpson's rule over the density: independent of

@@ -200,24 +200,18 @@ impl CpuActivity {
             }
         }
         let mut now = start_ns;
-        let mut credit = |busy: &[bool], level: usize, ns: u64| {
-            if ns == 0 {
-                return;
-            }
+        let mut credit = |level: usize, ns: u64| {
             if let Some(l) = result.level_ns.get_mut(level) {
                 *l += ns;
             }
-            for (b, (_, total)) in busy.iter().zip(&mut result.busy_ns) {
-                if *b {
-                    *total += ns;
-                }
-            }
         };
+        // Time up to which each CPU's busy time is summed up.
+        let mut since = vec![start_ns; states.len()];
         while let Some(Reverse((t, i))) = heap.pop() {
             if t > end_ns {
                 break;
             }
-            credit(&busy, level, t - now);
+            credit(level, t - now);
             now = t;
             let (Some(list), Some(n), Some(b)) = (states.get(i), next.get_mut(i), busy.get_mut(i))
             else {
@@ -226,6 +220,11 @@ impl CpuActivity {
             let after = list.get(*n).is_some_and(|s| s & 1 == 1);
             if *b != after {
                 level = if after { level + 1 } else { level - 1 };
+                let sum = result.busy_ns.get_mut(i);
+                if let (Some(from), Some((_, total))) = (since.get_mut(i), sum) {
+                    *total += if *b { t - *from } else { 0 };
+                    *from = t;
+                }
                 *b = after;
             }
             *n += 1;
@@ -233,7 +232,10 @@ impl CpuActivity {
                 heap.push(Reverse((s >> 1, i)));
             }
         }
-        credit(&busy, level, end_ns - now);
+        credit(level, end_ns - now);
+        for ((b, from), (_, total)) in busy.iter().zip(&since).zip(&mut result.busy_ns) {
+            *total += if *b { end_ns - from } else { 0 };
+        }
         Some(result)
     }
 }
@@ -288,6 +290,9 @@ mod tests {
         let mut a = feed(&[(0, 0, 0, 5), (0, 60, 5, 0), (0, 100, 0, 5)]);
         let c = a.concurrency_between(30, 80).unwrap();
         assert_eq!(c.level_ns, vec![20, 30]);
+        assert_eq!(c.busy_ns, vec![(0, 30)]);
+        let c = a.concurrency_between(70, 130).unwrap();
+        assert_eq!(c.busy_ns, vec![(0, 30)]);
     }
 
     #[test]

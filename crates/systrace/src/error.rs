@@ -74,7 +74,7 @@ impl fmt::Display for TraceError {
 }
 
 /// Replaces control characters: they come from the file and would reach a terminal.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect()

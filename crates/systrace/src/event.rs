@@ -2,6 +2,10 @@
 
 use mpbond_units::Timestamp;
 
+/// Maximum number of CPUs, above that of any machine. Readers refuse larger CPU numbers, since
+/// analyses keep a state for each CPU.
+pub(crate) const MAX_CPUS: u32 = 16_384;
+
 /// One kernel trace event of any format.
 ///
 /// Texts are borrowed from the reader's buffer; a sink copies those that it keeps.
@@ -266,21 +270,25 @@ pub enum Mark<'a> {
         /// New value.
         value: i64,
     },
-    /// `S`: an asynchronous slice begins; it may end on another thread.
+    /// `S`, or `G` on a track: an asynchronous slice begins; it may end on another thread.
     AsyncBegin {
         /// Process id in the marker.
         process: u32,
-        /// Name of the slice.
+        /// Name of the slice; on a track `track|name`.
         name: &'a [u8],
+        /// Track of the slice, if it is on one.
+        track: Option<&'a [u8]>,
         /// Identifies the slice among those of the same name.
         cookie: i64,
     },
-    /// `F`: an asynchronous slice ends.
+    /// `F`, or `H` on a track: an asynchronous slice ends.
     AsyncEnd {
         /// Process id in the marker.
         process: u32,
-        /// Name of the slice.
+        /// Name of the slice; on a track `track|name`, or the track alone.
         name: &'a [u8],
+        /// Track of the slice, if it is on one.
+        track: Option<&'a [u8]>,
         /// Identifies the slice among those of the same name.
         cookie: i64,
     },

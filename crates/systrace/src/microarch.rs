@@ -128,7 +128,8 @@ impl Microarch {
         for (tid, task) in &self.tasks {
             let sum = sums.entry(task.process.unwrap_or(*tid)).or_default();
             for (event, n) in &task.counts {
-                *sum.entry(event.clone()).or_default() += n;
+                let all = sum.entry(event.clone()).or_default();
+                *all = all.saturating_add(*n);
             }
         }
         sorted(
@@ -250,6 +251,24 @@ mod tests {
         assert_eq!((process.id, process.cpi), (11, Some(2.0)));
         assert_eq!(process.l1i_mpki, Some(15.0));
         assert_eq!(process.dtlb_mpki, None);
+    }
+
+    #[test]
+    fn excessive_periods_of_two_threads_of_a_process() {
+        let mut m = Microarch::default();
+        for tid in [11, 12] {
+            m.sample(&Sample {
+                time: None,
+                cpu: None,
+                process: Some(11),
+                tid,
+                comm: b"a",
+                event: "cycles",
+                period: Some(u64::MAX),
+                frames: &[],
+            });
+        }
+        assert_eq!(m.by_process()[0].counts["cycles"], u64::MAX);
     }
 
     /// A ratio of last-level load misses by all cache references is that of no cache.

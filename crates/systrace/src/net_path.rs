@@ -150,7 +150,9 @@ fn deliver(trace: &Trace, r: &NetRecord, steps: &mut FxHashMap<NetStep, Vec<u64>
         .unwrap_or_default()
         .iter()
         .take_while(|n| n.ns <= run.ns + MAX_STEP_NS)
-        .find(|n| n.skb == r.skb && n.point == NetPoint::Copy);
+        // After any other event the address is that of another packet.
+        .find(|n| n.skb == r.skb)
+        .filter(|n| n.point == NetPoint::Copy);
     if let Some(copy) = copy
         && copy.tid == wake.task
         && copy.ns >= run.ns
@@ -219,6 +221,29 @@ mod tests {
         );
         let run_queue = list.iter().find(|d| d.step == NetStep::RunQueue).unwrap();
         assert!((run_queue.percent - 100.0 * 300.0 / 335.0).abs() < 1e-9);
+    }
+
+    /// The first packet is freed without a copy; the second one has its address.
+    #[test]
+    fn the_copy_of_a_later_packet_at_the_same_address_is_not_taken() {
+        let list = delays(
+            "\
+ <idle>-0 [001] d.s1 10.010000: netif_receive_skb: dev=eth0 skbaddr=0xb2 len=60
+ <idle>-0 [001] d.s1 10.010020: sched_wakeup: comm=app pid=9 prio=120 target_cpu=000
+ x-3 [000] d..2 10.010300: sched_switch: prev_comm=x prev_pid=3 prev_prio=120 prev_state=R ==> \
+    next_comm=app next_pid=9 next_prio=120
+ app-9 [000] d..1 10.010305: consume_skb: skbaddr=0xb2
+ app-9 [000] d..2 10.010310: sched_switch: prev_comm=app prev_pid=9 prev_prio=120 prev_state=S ==> \
+    next_comm=x next_pid=3 next_prio=120
+ <idle>-0 [001] d.s1 10.020000: netif_receive_skb: dev=eth0 skbaddr=0xb2 len=60
+ <idle>-0 [001] d.s1 10.020020: sched_wakeup: comm=app pid=9 prio=120 target_cpu=000
+ x-3 [000] d..2 10.020300: sched_switch: prev_comm=x prev_pid=3 prev_prio=120 prev_state=R ==> \
+    next_comm=app next_pid=9 next_prio=120
+ app-9 [000] d..1 10.020310: skb_copy_datagram_iovec: skbaddr=0xb2 len=60
+",
+        );
+        let copies = list.iter().find(|d| d.step == NetStep::Copy).unwrap();
+        assert_eq!((copies.packets, copies.max_us), (1, 10.0));
     }
 
     #[test]

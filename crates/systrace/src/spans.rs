@@ -51,28 +51,43 @@ struct Open {
     start: u64,
 }
 
+/// Open slices of one thread.
+#[derive(Default)]
+struct Thread {
+    /// Innermost last.
+    stack: Vec<Open>,
+    /// Number of open slices by name.
+    names: FxHashMap<String, usize>,
+}
+
 impl SpanTime {
     /// Statistics of all slices of a trace, by self time, largest first.
     pub fn of(trace: &Trace) -> Vec<Self> {
         let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
-        let mut threads: FxHashMap<u32, Vec<Open>> = FxHashMap::default();
+        let mut threads: FxHashMap<u32, Thread> = FxHashMap::default();
         for slice in &trace.slices {
-            let stack = threads.entry(slice.tid).or_default();
+            let thread = threads.entry(slice.tid).or_default();
             // The depth of a slice is the number of open slices around it.
-            while stack.len() > slice.depth as usize {
-                close(stack, &mut sums);
+            while thread.stack.len() > slice.depth as usize {
+                thread.close(&mut sums);
             }
             let name = without_numbers(trace.strings.get(slice.name));
-            stack.push(Open {
+            match thread.names.get_mut(&name) {
+                Some(open) => *open += 1,
+                None => {
+                    thread.names.insert(name.clone(), 1);
+                }
+            }
+            thread.stack.push(Open {
                 end: slice.end,
                 key: (trace.tasks.process(slice.tid), name, false),
                 inside_ns: 0,
                 start: slice.start,
             });
         }
-        for stack in threads.values_mut() {
-            while !stack.is_empty() {
-                close(stack, &mut sums);
+        for thread in threads.values_mut() {
+            while !thread.stack.is_empty() {
+                thread.close(&mut sums);
             }
         }
         for slice in &trace.async_slices {
@@ -101,19 +116,26 @@ impl SpanTime {
     }
 }
 
-fn close(stack: &mut Vec<Open>, sums: &mut FxHashMap<Key, Sum>) {
-    let Some(span) = stack.pop() else { return };
-    let ns = span.end.saturating_sub(span.start);
-    if let Some(around) = stack.last_mut() {
-        around.inside_ns += ns;
+impl Thread {
+    /// Closes the innermost slice.
+    fn close(&mut self, sums: &mut FxHashMap<Key, Sum>) {
+        let Some(span) = self.stack.pop() else { return };
+        let ns = span.end.saturating_sub(span.start);
+        if let Some(around) = self.stack.last_mut() {
+            around.inside_ns += ns;
+        }
+        // A count instead of a search through the stack: a file may open a million slices.
+        let around = self.names.get_mut(&span.key.1).map_or(0, |open| {
+            *open = open.saturating_sub(1);
+            *open
+        });
+        let sum = sums.entry(span.key).or_default();
+        sum.own_ns += ns.saturating_sub(span.inside_ns);
+        if around == 0 {
+            sum.total_ns += ns;
+        }
+        sum.note(span.start, ns);
     }
-    let within_itself = stack.iter().any(|around| around.key == span.key);
-    let sum = sums.entry(span.key).or_default();
-    sum.own_ns += ns.saturating_sub(span.inside_ns);
-    if !within_itself {
-        sum.total_ns += ns;
-    }
-    sum.note(span.start, ns);
 }
 
 fn add_async(trace: &Trace, slice: &AsyncSlice, sums: &mut FxHashMap<Key, Sum>) {
@@ -202,6 +224,36 @@ mod tests {
         assert_eq!((list[0].count, list[0].self_ms), (2, None));
         assert_eq!((list[0].total_ms, list[0].longest_ms), (10.0, 6.0));
         assert_eq!((list[1].count, list[1].self_ms), (1, Some(1.0)));
+    }
+
+    /// `H` names the track alone, or, as older versions of Android do, track and name.
+    #[test]
+    fn asynchronous_slices_on_a_track() {
+        let list = spans(
+            "\
+ a-7 (    7) [000] ...1 10.000000: tracing_mark_write: G|7|jobs|load|1
+ b-8 (    7) [001] ...1 10.004000: tracing_mark_write: H|7|jobs|1
+ a-7 (    7) [000] ...1 10.005000: tracing_mark_write: G|7|jobs|load|1
+ a-7 (    7) [000] ...1 10.006000: tracing_mark_write: S|7|jobs|1
+ b-8 (    7) [001] ...1 10.007000: tracing_mark_write: F|7|jobs|1
+ b-8 (    7) [001] ...1 10.008000: tracing_mark_write: H|7|jobs|load|1
+ a-7 (    7) [000] ...1 10.010000: tracing_mark_write: G|7|jobs|first|2
+ a-7 (    7) [000] ...1 10.011000: tracing_mark_write: G|7|jobs|second|2
+ a-7 (    7) [000] ...1 10.021000: tracing_mark_write: H|7|jobs|second|2
+ a-7 (    7) [000] ...1 10.022000: tracing_mark_write: H|7|jobs|2
+ a-7 (    7) [000] ...1 10.090000: tracing_mark_write: E
+",
+        );
+        let found: Vec<_> = (list.iter())
+            .map(|s| (s.name.as_str(), s.count, s.total_ms))
+            .collect();
+        let expected = [
+            ("jobs|first", 1, 12.0),
+            ("jobs|second", 1, 10.0),
+            ("jobs|load", 2, 7.0),
+            ("jobs", 1, 1.0),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::sink::Sink;
 use crate::strings::{StringId, StringPool};
 use crate::tasks::{Tasks, UNKNOWN_TASK};
 
-/// A trace in memory, as columns of fixed-size records: about 24 bytes per event of the kinds
+/// A trace in memory, as columns of fixed-size records: 16 to 32 bytes per event of the kinds
 /// listed here. Other events are not kept.
 #[derive(Debug, Default)]
 pub struct Trace {
@@ -272,6 +272,7 @@ struct AsyncMarkRecord {
     begins: bool,
     process: u32,
     name: StringId,
+    track: Option<StringId>,
     cookie: i64,
 }
 
@@ -363,22 +364,41 @@ fn slices(marks: &[MarkRecord], end: u64) -> Vec<Slice> {
     list
 }
 
-/// Pairs each end marker with the latest open begin marker of its process, name and cookie.
+/// Pairs each end marker with the latest open begin marker of its process, name and cookie. The end
+/// of a slice on a track may name the track alone.
 fn async_slices(marks: &[AsyncMarkRecord], end: u64) -> Vec<AsyncSlice> {
-    let mut open: FxHashMap<(u32, StringId, i64), Vec<usize>> = FxHashMap::default();
+    // Process, name or track, whether it is on a track, and cookie.
+    let mut open: FxHashMap<(u32, StringId, bool, i64), Vec<usize>> = FxHashMap::default();
     let mut list: Vec<AsyncSlice> = Vec::new();
+    let mut ended: Vec<bool> = Vec::new();
     for m in marks {
-        let begun = open.entry((m.process, m.name, m.cookie)).or_default();
+        let key = |name: StringId| (m.process, name, m.track.is_some(), m.cookie);
         if m.begins {
-            begun.push(list.len());
+            open.entry(key(m.name)).or_default().push(list.len());
+            if let Some(track) = m.track.filter(|t| *t != m.name) {
+                open.entry(key(track)).or_default().push(list.len());
+            }
             list.push(AsyncSlice {
                 start: m.ns,
                 end,
                 process: m.process,
                 name: m.name,
             });
-        } else if let Some(slice) = begun.pop().and_then(|i| list.get_mut(i)) {
-            slice.end = m.ns;
+            ended.push(false);
+            continue;
+        }
+        let Some(begun) = open.get_mut(&key(m.name)) else {
+            continue;
+        };
+        // A slice on a track that has ended under its other key is passed over.
+        while let Some(i) = begun.pop() {
+            if let (Some(slice), Some(ended)) = (list.get_mut(i), ended.get_mut(i))
+                && !*ended
+            {
+                slice.end = m.ns;
+                *ended = true;
+                break;
+            }
         }
     }
     list
@@ -553,19 +573,23 @@ impl TraceBuilder {
             Mark::AsyncBegin {
                 process,
                 name,
+                track,
                 cookie,
             }
             | Mark::AsyncEnd {
                 process,
                 name,
+                track,
                 cookie,
             } => {
                 let name = t.strings.intern(name);
+                let track = track.map(|track| t.strings.intern(track));
                 self.async_marks.push(AsyncMarkRecord {
                     ns,
                     begins: matches!(mark, Mark::AsyncBegin { .. }),
                     process,
                     name,
+                    track,
                     cookie,
                 });
                 return;

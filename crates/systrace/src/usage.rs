@@ -179,12 +179,13 @@ impl CpuUsage {
         let mut cpus: Vec<u32> = trace.switches.iter().map(|s| s.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
+        // Times come from the file: sums over several CPUs may not fit.
         for r in runs.iter().filter(|r| r.task != 0) {
             let t = tasks.entry(r.task).or_default();
-            t.0 += r.end - r.start;
+            t.0 = t.0.saturating_add(r.end - r.start);
             t.1 += 1;
         }
-        let busy: u64 = tasks.values().map(|t| t.0).sum();
+        let busy = tasks.values().fold(0u64, |sum, t| sum.saturating_add(t.0));
         let mut processes: FxHashMap<u32, (u64, u64, TaskClass)> = FxHashMap::default();
         let mut classes: BTreeMap<TaskClass, (u64, u64)> = BTreeMap::new();
         let row = |id, name, class, ns: u64, runs| Usage {
@@ -201,10 +202,10 @@ impl CpuUsage {
             task_rows.push(row(*tid, trace.tasks.name(*tid), class, *ns, *n));
             let pid = trace.tasks.process(*tid);
             let p = processes.entry(pid).or_insert((0, 0, class));
-            p.0 += ns;
+            p.0 = p.0.saturating_add(*ns);
             p.1 += n;
             let c = classes.entry(class).or_default();
-            c.0 += ns;
+            c.0 = c.0.saturating_add(*ns);
             c.1 += n;
         }
         let process_rows = processes
@@ -219,7 +220,7 @@ impl CpuUsage {
             };
             row(0, name.into(), class, ns, n)
         });
-        let capacity = (end - start) * cpus.len() as u64;
+        let capacity = (end - start).saturating_mul(cpus.len() as u64);
         Some(Self {
             span_s: (end - start) as f64 / 1e9,
             capacity_s: capacity as f64 / 1e9,
@@ -329,5 +330,33 @@ impl ProcessParallelism {
                 .then(a.process.cmp(&b.process))
         });
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::SwitchRecord;
+
+    #[test]
+    fn sums_of_excessive_times_are_bounded() {
+        const LATEST: u64 = 1 << 62;
+        let switch = |ns, cpu, prev, next| SwitchRecord {
+            ns,
+            cpu,
+            prev: Some(prev),
+            next,
+            state: TaskState::SLEEPING,
+        };
+        let mut trace = Trace::default();
+        // Tasks 1 to 8 run on CPUs 1 to 8 from first to last.
+        let starts = (1..=8).map(|i| switch(0, i, 0, i));
+        trace.switches.extend(starts);
+        let ends = (1..=8).map(|i| switch(LATEST, i, i, 0));
+        trace.switches.extend(ends);
+        let usage = CpuUsage::of(&trace, &trace.runs(), &ClassRules::shipped()).unwrap();
+        assert_eq!(usage.capacity_s, u64::MAX as f64 / 1e9);
+        assert_eq!(usage.busy_percent, 100.0);
+        assert_eq!(usage.tasks.len(), 8);
     }
 }

@@ -1,6 +1,6 @@
 //! Analysis of a log: modes of links and their durations, undesired Sniff periods, throughput.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use mpbond_units::Timestamp;
@@ -319,6 +319,10 @@ struct Counted {
     mode_changes: Vec<ModeChange>,
     commands: Commands,
     asked_by: Sniffs,
+    /// Links whose host has requested Sniff or its end since the last refusal: those that a refusal
+    /// may concern.
+    asked_sniff: BTreeSet<LinkId>,
+    asked_exit: BTreeSet<LinkId>,
 }
 
 impl Analysis {
@@ -466,18 +470,30 @@ fn hear(
             let link = link(links, id, at);
             if sniff {
                 report.commands.sniff += 1;
+                report.asked_sniff.insert(id);
                 link.asked_sniff = Some((at, link.last_sent, link.last_received));
             } else {
                 report.commands.exit_sniff += 1;
+                report.asked_exit.insert(id);
                 link.asked_exit = true;
             }
         }
         // The event names no link; hosts have one request pending at a time.
         Happening::Declined { sniff: true } => {
-            links.values_mut().for_each(|l| l.asked_sniff = None);
+            for id in std::mem::take(&mut report.asked_sniff) {
+                link(links, id, at).asked_sniff = None;
+            }
         }
         Happening::Declined { sniff: false } => {
-            links.values_mut().for_each(|l| l.asked_exit = false);
+            for id in std::mem::take(&mut report.asked_exit) {
+                link(links, id, at).asked_exit = false;
+            }
+        }
+        Happening::Unchanged(id) => {
+            if let Some(link) = links.get_mut(&id) {
+                link.asked_sniff = None;
+                link.asked_exit = false;
+            }
         }
         Happening::Mode {
             link: id,

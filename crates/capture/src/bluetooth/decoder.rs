@@ -72,6 +72,8 @@ pub enum Happening<'a> {
         /// Interval in slots of 0.625 ms.
         interval_slots: u16,
     },
+    /// A requested change of the mode of a connection failed: the mode stays.
+    Unchanged(LinkId),
     /// Asynchronous (ACL) packet.
     Acl {
         /// Connection.
@@ -209,6 +211,11 @@ impl Decoder {
                     mode,
                     interval_slots: u16_at(body, 4, false),
                 });
+            }
+            (MODE_CHANGE, 6..) => {
+                hear(Happening::Unchanged(
+                    self.link(adapter, u16_at(body, 1, false)),
+                ));
             }
             (COMPLETED_PACKETS, _) => hear(Happening::Completed),
             _ => {}

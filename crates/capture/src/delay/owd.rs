@@ -380,6 +380,12 @@ pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
             "server and phone have no ACK in common: d1 is of two clocks as they are"
         };
         notes.push(note.to_owned());
+    } else if server.is_some() && clock.is_none() {
+        notes.push(
+            "the total is of the clocks of server and phone as they are: a capture of the phone \
+             that has ACKs in common with the server's relates them"
+                .into(),
+        );
     }
     if let Some(clock) = clock.as_ref().filter(|c| c.drifted) {
         notes.push(format!(
@@ -494,4 +500,44 @@ fn between(
         p95_s: micros(at(0.95)),
         max_s: micros(all.last()?.0),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    /// The server's capture and the proxy's log, without the phone's capture between them.
+    #[test]
+    fn a_total_of_two_unrelated_clocks_has_a_note() {
+        let flow = Flow {
+            source: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            destination: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            protocol: 6,
+            source_port: 80,
+            destination_port: 4000,
+        };
+        let mut server = Transfer::new(flow, 0, true);
+        server.arrivals.add(0, 100, 1_000_000_000);
+        let mut read = Arrivals::default();
+        read.add(0, 100, 3_000_000_000);
+        let places = Places {
+            server: Some(server),
+            proxy_read: Some(read.clone()),
+            ..Places::default()
+        };
+        let report = one_way(&places).unwrap();
+        assert_eq!(report.total.unwrap().median_s, 2.0);
+        assert_eq!(report.notes.len(), 1);
+        assert!(report.notes[0].starts_with("the total is of the clocks of server and phone"));
+        let mut sent = Arrivals::default();
+        sent.add(0, 100, 4_000_000_000);
+        let places = Places {
+            proxy_read: Some(read),
+            proxy_sent: Some(sent),
+            ..Places::default()
+        };
+        assert!(one_way(&places).unwrap().notes.is_empty());
+    }
 }

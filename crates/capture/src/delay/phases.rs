@@ -142,6 +142,8 @@ fn handover(
     {
         return None;
     }
+    // The old connection may outlive the handover: the phases end with the first data.
+    let lost = lost.min(*first_data);
     // Time at which the new interface last reached a state or better, before its first data.
     let reached = |wanted: State| {
         let mut since = None;
@@ -245,6 +247,18 @@ mod tests {
         .unwrap();
         let p = r.phases.unwrap();
         assert_eq!((p.p1_s, p.p2_s, p.p3_s, p.p4_s), (0.5, 0.0, 0.0, 0.25));
+    }
+
+    /// Data moves to WiFi at 10.25 s; Bluetooth stays connected for another minute.
+    #[test]
+    fn an_old_connection_that_outlives_the_handover_adds_nothing() {
+        let r = report(
+            "0,bt,connected\n1,wifi,available\n2,wifi,connected\n70,bt,off\n",
+            "9.5,bt,10\n10.25,wifi,10\n60,wifi,10\n",
+        )
+        .unwrap();
+        let p = r.phases.unwrap();
+        assert_eq!((p.p1_s, p.p2_s, p.p3_s, p.p4_s), (0.75, 0.0, 0.0, 0.0));
     }
 
     #[test]

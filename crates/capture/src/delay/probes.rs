@@ -16,6 +16,10 @@ use super::tcp::{TcpSegment, tcp};
 /// Maximum number of probes kept; later ones are counted.
 const MAX_PROBES: usize = 1 << 20;
 
+/// Maximum time from a numbered question to its answer, ns: no path holds a packet for a minute,
+/// and the numbers of pings take longer to wrap, unless there are more than 1,000 in a second.
+const MAX_ANSWER_NS: u64 = 60_000_000_000;
+
 /// First octets of datagrams of `mpbond probe`: magic and version. One octet for an answer, two
 /// reserved, eight of the run and four of the probe's number follow, big-endian.
 const MAGIC: [u8; 5] = *b"mpbP\x01";
@@ -89,6 +93,12 @@ impl OnWire {
         self.questions = self.questions.saturating_add(1);
     }
 
+    /// Whether an answer comes too late to be that of this question.
+    fn is_late(&self, answer: Sight) -> bool {
+        let asked = self.question.map(|q| q.at_ns);
+        asked.is_some_and(|at_ns| answer.at_ns.saturating_sub(at_ns) > MAX_ANSWER_NS)
+    }
+
     fn answered(&mut self, sight: Sight) {
         self.answers = self.answers.saturating_add(1);
         match self.answer {
@@ -158,7 +168,7 @@ pub struct WireProbes {
     /// Probes of `mpbond probe` by ICMP or UDP: by run and number.
     pub numbered: BTreeMap<(Protocol, u64, u32), OnWire>,
     /// Echo requests of other programs: by source, destination, identifier and number. Numbers wrap
-    /// after 65 536 of them; the first counts.
+    /// after 65 536 of them; the first counts, with an answer within a minute.
     pub pings: BTreeMap<(IpAddr, IpAddr, u16, u16), OnWire>,
     handshakes: BTreeMap<SocketAddr, Vec<Asked>>,
     requests: BTreeMap<SocketAddr, Vec<Asked>>,
@@ -494,6 +504,7 @@ fn take<K: Ord>(
     let seen = all.entry(key).or_default();
     match question {
         true => seen.asked(sight),
+        false if seen.is_late(sight) => {}
         false => seen.answered(sight),
     }
 }
@@ -528,4 +539,32 @@ fn own(datagram: &[u8]) -> Option<(u64, u32, bool)> {
     }
     let run = u64::from(u32_at(head, 8, true)) << 32 | u64::from(u32_at(head, 12, true));
     Some((run, u32_at(head, 16, true), head.get(5) == Some(&1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_after_more_than_a_minute_is_that_of_another_question() {
+        let (mut all, mut kept, mut beyond) = (BTreeMap::new(), 0, 0);
+        let mut packet = |number: u16, question: bool, at_s: u64| {
+            let sight = Sight {
+                at_ns: at_s * 1_000_000_000,
+                tsft_us: None,
+                interface: 0,
+                air: None,
+            };
+            take(&mut all, number, &mut kept, &mut beyond, question, sight);
+        };
+        // Unanswered; its number comes again.
+        packet(1, true, 100);
+        packet(1, true, 1_000);
+        packet(1, false, 1_001);
+        packet(2, true, 1_000);
+        packet(2, false, 1_060);
+        assert_eq!((all[&1].times(), all[&1].answers), (None, 0));
+        let times = all[&2].times().unwrap();
+        assert_eq!(times.in_ns - times.out_ns, 60_000_000_000);
+    }
 }

@@ -8,8 +8,9 @@
 
 use mpbond_statistics::Sample;
 
-/// Maximum skew between two sniffers: each clock is within ±100 ppm ("Toward Accurate Network Delay
-/// Measurement on Android Phones", section 3.2), so two are within 200 of each other.
+/// Maximum skew between two sniffers: among phones and sniffers it is within ±100 ppm ("Toward
+/// Accurate Network Delay Measurement on Android Phones", section 3.2). Twice that is allowed, and
+/// 50 ppm for the temperature.
 const MAX_SKEW: f64 = 250e-6;
 /// Allowance for jitter in the search for the offset.
 const SLACK_NS: f64 = 5e6;

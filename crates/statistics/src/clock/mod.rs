@@ -15,8 +15,8 @@
 
 use serde::Serialize;
 
-/// Maximum skew: each clock is within ±100 ppm ("Toward Accurate Network Delay Measurement on
-/// Android Phones", section 3.2), so two are within 200 of each other; 50 are for the temperature.
+/// Maximum skew: among phones and sniffers it is within ±100 ppm ("Toward Accurate Network Delay
+/// Measurement on Android Phones", section 3.2). Twice that is allowed, and 50 for the temperature.
 pub const MAX_SKEW_PPM: f64 = 250.0;
 /// Maximum number of segments: bounds memory where the other side makes up its stamps.
 const MAX_SEGMENTS: usize = 4096;

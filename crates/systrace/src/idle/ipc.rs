@@ -89,11 +89,13 @@ fn from_marks(trace: &Trace, list: &mut Vec<Request>) {
             spans.push((r.start, r.end));
             map
         });
+    let last = trace.span.map_or(u64::MAX, |s| s.1);
     for s in &trace.slices {
         let name = trace.strings.get(s.name);
         let is_call =
             name == "binder transaction" || name.ends_with("::client") || name.starts_with("ipc:");
-        if !is_call {
+        // A slice without an end marker ends with the trace.
+        if !is_call || s.end >= last {
             continue;
         }
         // Kernel events of the same call have more details.
@@ -129,4 +131,26 @@ fn last_waker(trace: &Trace, task: u32, start: u64, end: u64) -> Option<u32> {
         .find(|w| w.task == task)
         .map(|w| w.waker)
         .filter(|by| *by != 0 && *by != task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::read;
+    use crate::trace::TraceBuilder;
+
+    #[test]
+    fn a_request_without_its_end_marker_is_left_out() {
+        let text = "\
+ a-7 (    7) [000] ...1 10.000000: tracing_mark_write: B|7|ipc:Audio.stop
+ a-7 (    7) [000] ...1 10.001000: tracing_mark_write: E
+ a-7 (    7) [000] ...1 10.002000: tracing_mark_write: B|7|ipc:Audio.start
+ a-7 (    7) [000] ...1 10.090000: sched_wakeup: comm=b pid=8 prio=120 target_cpu=000
+";
+        let mut builder = TraceBuilder::default();
+        read(text.as_bytes(), &mut builder).unwrap();
+        let list = requests(&builder.finish());
+        let names: Vec<&str> = list.iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names, ["ipc:Audio.stop"]);
+    }
 }

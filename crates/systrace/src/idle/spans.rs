@@ -22,8 +22,8 @@ pub(super) struct Spans<'t> {
     trace: &'t Trace,
     marks: FxHashMap<u32, Nest>,
     calls: FxHashMap<u32, Nest>,
-    /// Start times of the slices that do not wait by design, each with the latest end of all that
-    /// started until then.
+    /// Start times of the slices that end within the trace and do not wait by design, each with the
+    /// latest end of all that started until then.
     cover: Vec<(u64, u64)>,
     by_design: FxHashSet<StringId>,
     wait_calls: FxHashSet<StringId>,
@@ -40,8 +40,10 @@ impl<'t> Spans<'t> {
                 wait_calls.insert(id);
             }
         }
+        // A slice without an end marker ends with the trace.
+        let last = trace.span.map_or(u64::MAX, |s| s.1);
         let mut cover: Vec<(u64, u64)> = (trace.slices.iter())
-            .filter(|s| !by_design.contains(&s.name))
+            .filter(|s| s.end < last && !by_design.contains(&s.name))
             .map(|s| (s.start, s.end))
             .collect();
         let mut latest = 0;
@@ -133,4 +135,27 @@ fn enclosing<'t>(nest: Option<&Nest>, slices: &'t [Slice], at: u64) -> Vec<&'t S
         next = parent.map(|p| p as usize);
     }
     open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::read;
+    use crate::trace::TraceBuilder;
+
+    #[test]
+    fn a_slice_without_its_end_marker_covers_nothing() {
+        let text = "\
+ a-7 (    7) [000] ...1 10.000000: tracing_mark_write: B|7|load
+ a-7 (    7) [000] ...1 10.004000: tracing_mark_write: E
+ b-8 (    7) [001] ...1 10.002000: tracing_mark_write: B|7|draw
+ a-7 (    7) [000] ...1 10.090000: sched_wakeup: comm=b pid=8 prio=120 target_cpu=000
+";
+        let mut builder = TraceBuilder::default();
+        read(text.as_bytes(), &mut builder).unwrap();
+        let trace = builder.finish();
+        let spans = Spans::new(&trace, &IdleRules::parse("").unwrap());
+        assert!(spans.any_across(10_001_000_000, 10_003_000_000));
+        assert!(!spans.any_across(10_010_000_000, 10_020_000_000));
+    }
 }

@@ -118,6 +118,13 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
             .ok_or_else(|| {
                 TraceError::malformed(24, "the event attributes lie outside of the header")
             })?;
+        if data.1 == 0 {
+            // perf writes the size at its end; until then the header has 0.
+            sink.incomplete(Incomplete::Truncated {
+                offset: data.0,
+                what: "the recording (its size is 0: perf did not end properly)".into(),
+            });
+        }
         Some(data.1)
     };
     reader.records(source, data_bytes, sink)?;
@@ -492,6 +499,40 @@ mod tests {
         assert_eq!(event_name(3, 4), "iTLB-loads");
         assert_eq!(event_name(4, 0x1b), "r1b");
         assert_eq!(event_name(9, 1), "event-9-1");
+    }
+
+    #[derive(Default)]
+    struct Missing(Vec<Incomplete>);
+
+    impl Sink for Missing {
+        fn incomplete(&mut self, what: Incomplete) {
+            self.0.push(what);
+        }
+    }
+
+    #[test]
+    fn a_recording_that_perf_did_not_end_is_reported() {
+        let missing = |data_bytes: u64| {
+            let mut file = b"PERFILE2".to_vec();
+            // Size of the header, size of an attribute, no attributes, and data after the header.
+            for word in [104, 128, 104, 0, 104, data_bytes, 0, 0, 0, 0, 0, 0] {
+                file.extend(word.to_le_bytes());
+            }
+            // One record of 8 bytes: PERF_RECORD_FINISHED_ROUND.
+            file.extend((68 | 8u64 << 48).to_le_bytes());
+            let mut sink = Missing::default();
+            read(&mut Source::new(Box::new(file.as_slice())), &mut sink).unwrap();
+            sink.0
+        };
+        assert!(missing(8).is_empty());
+        let found: Vec<String> = missing(0).iter().map(Incomplete::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "the file ends at byte 104 inside the recording (its size is 0: perf did not end \
+              properly)"
+            ]
+        );
     }
 
     #[test]

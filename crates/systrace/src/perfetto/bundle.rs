@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::payload::{self, Symbol};
 use crate::error::Incomplete;
-use crate::event::{Event, Payload, Switch, TaskState, Wake};
+use crate::event::{Event, MAX_CPUS, Payload, Switch, TaskState, Wake};
 use crate::protobuf::{Break, Fields, Value, repeated};
 use crate::sink::Sink;
 
@@ -86,6 +86,9 @@ impl BundleReader {
         let cpu = Fields::new(bytes)
             .find(|(n, _)| *n == CPU)
             .map_or(0, |(_, v)| v.u32());
+        if cpu >= MAX_CPUS {
+            return false;
+        }
         let mut sound = true;
         let mut fields = Fields::new(bytes);
         for (number, value) in fields.by_ref() {
@@ -209,6 +212,12 @@ impl BundleReader {
                 .copied()
                 .unwrap_or_default()
         };
+        // The task that ran before the first switch; if no earlier switch is known, that of an
+        // earlier event on this CPU.
+        let before = self.running.get(&cpu).copied().or_else(|| {
+            let (seen, tid) = self.first_event.get(&cpu)?;
+            c.time.first().is_none_or(|t| seen <= t).then_some(*tid)
+        });
         let mut time = 0u64;
         for (i, delta) in c.time.iter().enumerate() {
             time = time.wrapping_add(*delta);
@@ -219,11 +228,7 @@ impl BundleReader {
                 return Err(Break::Damaged);
             }
             let next_pid = u32::try_from(*pid).map_err(|_| Break::Damaged)?;
-            // The task that ran before the first switch is that of an earlier event on this CPU.
-            let prev_pid = self.running.insert(cpu, next_pid).or_else(|| {
-                let (seen, tid) = self.first_event.get(&cpu)?;
-                (*seen <= time).then_some(*tid)
-            });
+            let prev_pid = self.running.insert(cpu, next_pid).or(before);
             sink.event(&Event {
                 time: Timestamp::from_nanos(time),
                 cpu,
@@ -241,6 +246,13 @@ impl BundleReader {
                 }),
             });
         }
+        let mut at = 0u64;
+        let switches = c.time.iter().zip(&c.next_pid).map(|(delta, pid)| {
+            at = at.wrapping_add(*delta);
+            (at, *pid as u32)
+        });
+        let mut switches = switches.peekable();
+        let mut waker = before.unwrap_or(0);
         let mut time = 0u64;
         for (i, delta) in c.waking_time.iter().enumerate() {
             time = time.wrapping_add(*delta);
@@ -250,10 +262,15 @@ impl BundleReader {
             if time >= MAX_NS {
                 return Err(Break::Damaged);
             }
+            // The compact form does not name the waker: it is the task that runs. A switch at the
+            // same time comes after the wake-up.
+            while let Some((_, next)) = switches.next_if(|s| s.0 < time) {
+                waker = next;
+            }
             sink.event(&Event {
                 time: Timestamp::from_nanos(time),
                 cpu,
-                tid: 0,
+                tid: waker,
                 tgid: None,
                 comm: &[],
                 name: "sched_waking",
@@ -275,5 +292,60 @@ impl BundleReader {
                 count: None,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::TraceBuilder;
+
+    /// A length-delimited field; all numbers of the test fit one byte.
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![number << 3 | 2, content.len() as u8];
+        bytes.extend_from_slice(content);
+        bytes
+    }
+
+    /// Reads bundles of CPU 0, each with one `CompactSched`, into a trace.
+    fn trace(bundles: &[Vec<Vec<u8>>]) -> crate::trace::Trace {
+        let (mut reader, mut builder) = (BundleReader::new(), TraceBuilder::default());
+        for columns in bundles {
+            let mut bundle = vec![1 << 3, 0];
+            bundle.extend(field(4, &columns.concat()));
+            assert!(reader.read(&bundle, |_| None, &mut builder));
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn the_waker_of_a_compact_wake_up_is_the_task_that_runs() {
+        let trace = trace(&[
+            // To task 7 at 10, to idle at 30, to task 8 at 50.
+            vec![
+                field(1, &[10, 20, 20]),
+                field(2, &[0, 1, 0]),
+                field(3, &[7, 0, 8]),
+                // At 5, 20, 30 and 40.
+                field(7, &[5, 15, 10, 10]),
+                field(8, &[9, 9, 8, 7]),
+            ],
+            // At 60.
+            vec![field(7, &[60]), field(8, &[9])],
+        ]);
+        let wakers: Vec<(u64, u32)> = trace.wakes.iter().map(|w| (w.ns, w.waker)).collect();
+        // Nothing is known of 5; the switch at 30 comes after the wake-up; 40 is an interrupt.
+        assert_eq!(wakers, [(5, 0), (20, 7), (30, 7), (40, 0), (60, 8)]);
+    }
+
+    #[test]
+    fn a_bundle_of_a_cpu_that_no_machine_has_is_refused() {
+        let read = |cpu: &[u8]| {
+            let bundle = [[1 << 3].as_slice(), cpu].concat();
+            BundleReader::new().read(&bundle, |_| None, &mut TraceBuilder::default())
+        };
+        // 16,383 and 16,384 as varints.
+        assert!(read(&[0xff, 0x7f]));
+        assert!(!read(&[0x80, 0x80, 0x01]));
     }
 }

@@ -1,6 +1,7 @@
 //! Findings of the report, as sentences.
 
 use super::analyses::Report;
+use crate::error::one_line;
 
 /// Maximum number of idle findings; the longest ones are the most important.
 const MAX_IDLE_FINDINGS: usize = 10;
@@ -15,9 +16,10 @@ fn truncated(name: &str) -> String {
 }
 
 impl Report {
-    /// Findings as sentences, most important first.
+    /// Findings as sentences, most important first. Control characters of names are replaced, for a
+    /// terminal.
     pub fn findings(&self) -> Vec<String> {
-        findings(self)
+        findings(self).iter().map(|f| one_line(f)).collect()
     }
 }
 
@@ -135,4 +137,24 @@ fn findings(r: &Report) -> Vec<String> {
         ));
     }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::analyses::ReportOptions;
+    use super::*;
+
+    #[test]
+    fn control_characters_of_names_do_not_reach_a_terminal() {
+        let text = "\
+ <idle>-0 [000] d..2 10.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+    prev_state=R ==> next_comm=a\u{1b}[2Jb next_pid=7 next_prio=120
+ a-7 [000] d..2 10.010000: sched_switch: prev_comm=a\u{1b}[2Jb prev_pid=7 prev_prio=120 \
+    prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+";
+        let report = Report::of(text.as_bytes(), &ReportOptions::default()).unwrap();
+        let findings = report.findings();
+        let most = findings.iter().find(|f| f.contains("used most CPU time"));
+        assert!(most.unwrap().starts_with("a?[2Jb (7) used"), "{findings:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::analyses::{FunctionReport, Report};
+use crate::error::one_line;
 use crate::functions::FunctionStatistics;
 use crate::microarch::MicroarchRow;
 use crate::net_path::NetStep;
@@ -24,9 +25,11 @@ pub struct Table {
 
 impl Table {
     /// The table as text with aligned columns: at most `most_rows` rows, and the number of rows
-    /// left out.
+    /// left out. Control characters of names are replaced, for a terminal.
     pub fn text(&self, most_rows: usize) -> String {
-        let shown = self.rows.get(..most_rows).unwrap_or(&self.rows);
+        let shown: Vec<Vec<String>> = (self.rows.iter().take(most_rows))
+            .map(|row| row.iter().map(|cell| one_line(cell)).collect())
+            .collect();
         let width = |i: usize| {
             let cells = shown.iter().filter_map(|r| r.get(i));
             let head = self.columns.get(i).map_or(0, |c| c.chars().count());
@@ -49,7 +52,7 @@ impl Table {
             out.push('\n');
         };
         line(&mut self.columns.iter().map(String::as_str));
-        for row in shown {
+        for row in &shown {
             line(&mut row.iter().map(String::as_str));
         }
         let left = self.rows.len() - shown.len();
@@ -463,5 +466,11 @@ mod tests {
             "demo\n  name      n\n  a, \"b\"        5\n  long name 12345\n  (1 more rows)\n"
         );
         assert!(t.csv().starts_with("name,n\r\n\"a, \"\"b\"\"\",5\r\n"));
+    }
+
+    #[test]
+    fn control_characters_of_names_do_not_reach_a_terminal() {
+        let t = table("demo", &["name"], vec![vec!["a\u{1b}[2J\nb".to_owned()]]);
+        assert_eq!(t.text(1), "demo\n  name\n  a?[2J?b\n");
     }
 }

@@ -2,6 +2,8 @@
 
 use mpbond_units::Timestamp;
 
+use crate::event::MAX_CPUS;
+
 /// Fixed part of an event line: `task-pid (tgid) [cpu] flags seconds.fraction: event: arguments`.
 pub(crate) struct Head<'a> {
     pub comm: &'a [u8],
@@ -34,9 +36,10 @@ impl<'a> Head<'a> {
     fn at_bracket(line: &'a [u8], at: usize) -> Option<Self> {
         let (left, right) = line.split_at_checked(at)?;
         let (cpu, digits) = number(right.get(1..)?)?;
-        if digits == 0 || digits > 5 || right.get(digits + 1) != Some(&b']') {
+        if digits == 0 || right.get(digits + 1) != Some(&b']') {
             return None;
         }
+        let cpu = u32::try_from(cpu).ok().filter(|c| *c < MAX_CPUS)?;
         let (comm, tid, tgid) = task(left)?;
         let (time, rest) = stamp(right.get(digits + 2..)?)?;
         let rest = rest.trim_ascii_start();
@@ -55,7 +58,7 @@ impl<'a> Head<'a> {
             comm,
             tid,
             tgid,
-            cpu: cpu as u32,
+            cpu,
             time,
             name: name_text(name)?,
             args,
@@ -232,6 +235,7 @@ mod tests {
             "# a-1 [000] no time",
             "a-x [000] 1.000000: e: x",
             "a-1 [abc] 1.000000: e: x",
+            "a-1 [16384] 1.000000: e: x",
             "a-1 [000] 1.000000000000: e: x",
             "a-1 [000] 99999999999999999999.1: e: x",
             "a-99999999999 [000] 1.000000: e: x",

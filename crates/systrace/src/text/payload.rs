@@ -255,7 +255,9 @@ fn block(args: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// Parses a userspace marker in atrace's format: `B|pid|name`, `E`, `C|pid|name|value`,
-/// `S|pid|name|cookie`, `F|…`, `I|…`, their variants with tracks, and clock syncs.
+/// `S|pid|name|cookie`, `F|…`, `I|…`, their variants with tracks (`G|pid|track|name|cookie`,
+/// `H|pid|track|cookie` or, of older versions of Android, `H|pid|track|name|cookie`), and clock
+/// syncs.
 pub(crate) fn mark(text: &[u8]) -> Mark<'_> {
     let text = text.strip_prefix(b"tracing_mark_write: ").unwrap_or(text);
     let text = text.trim_ascii_end();
@@ -299,6 +301,7 @@ fn structured(text: &[u8]) -> Option<Mark<'_>> {
             Mark::AsyncBegin {
                 process,
                 name,
+                track: (letter == b'G').then(|| track(name)),
                 cookie,
             }
         }
@@ -307,6 +310,7 @@ fn structured(text: &[u8]) -> Option<Mark<'_>> {
             Mark::AsyncEnd {
                 process,
                 name,
+                track: (letter == b'H').then(|| track(name)),
                 cookie,
             }
         }
@@ -316,6 +320,12 @@ fn structured(text: &[u8]) -> Option<Mark<'_>> {
         },
         _ => return None,
     })
+}
+
+/// The track of `track|name`, or of a track alone. A track has no bar, a name may have some.
+fn track(name: &[u8]) -> &[u8] {
+    name.get(..memchr::memchr(b'|', name).unwrap_or(name.len()))
+        .unwrap_or(name)
 }
 
 /// Clock sync: `parent_ts=683201.375000` (s, CLOCK_MONOTONIC) or `realtime_ts=3720325137` (ms).
@@ -393,6 +403,29 @@ mod tests {
         );
         assert_eq!(mark(b"Ends here"), Mark::Text(b"Ends here"));
         assert_eq!(mark(b"C|12|x|y"), Mark::Text(b"C|12|x|y"));
+    }
+
+    #[test]
+    fn marks_on_a_track_name_it_before_the_slice() {
+        let begin = |track, name| Mark::AsyncBegin {
+            process: 12,
+            name,
+            track,
+            cookie: 5,
+        };
+        let end = |track, name| Mark::AsyncEnd {
+            process: 12,
+            name,
+            track,
+            cookie: 5,
+        };
+        let jobs: Option<&[u8]> = Some(b"jobs");
+        assert_eq!(mark(b"G|12|jobs|a|b|5"), begin(jobs, b"jobs|a|b"));
+        assert_eq!(mark(b"H|12|jobs|a|b|5"), end(jobs, b"jobs|a|b"));
+        assert_eq!(mark(b"H|12|jobs|5"), end(jobs, b"jobs"));
+        // The name of a slice without a track may have bars.
+        assert_eq!(mark(b"S|12|a|b|5"), begin(None, b"a|b"));
+        assert_eq!(mark(b"F|12|a|b|5"), end(None, b"a|b"));
     }
 
     #[test]

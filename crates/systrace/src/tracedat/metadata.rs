@@ -12,9 +12,6 @@ use crate::source::Source;
 /// larger size is a damaged length.
 pub(super) const MAX_SECTION_BYTES: u64 = 256 << 20;
 
-/// Maximum number of CPUs, above that of any machine.
-pub(super) const MAX_CPUS: u32 = 16_384;
-
 /// Byte order and page size from the start of the file.
 pub(super) struct Preamble {
     pub order: ByteOrder,

@@ -4,11 +4,11 @@ use super::byte_order::ByteOrder;
 use super::decode::Decoder;
 use super::format::PageLayout;
 use super::metadata::{
-    MAX_CPUS, Preamble, clock, cmdlines, event_systems, header_info, length_prefixed, required,
-    text,
+    Preamble, clock, cmdlines, event_systems, header_info, length_prefixed, required, text,
 };
 use super::page;
 use crate::error::{Incomplete, TraceError};
+use crate::event::MAX_CPUS;
 use crate::sink::Sink;
 use crate::source::Source;
 

@@ -6,13 +6,18 @@ use super::byte_order::ByteOrder;
 use super::decode::Decoder;
 use super::format::PageLayout;
 use super::metadata::{
-    MAX_CPUS, MAX_SECTION_BYTES, Preamble, clock, cmdlines, event_systems, header_info,
-    length_prefixed, required, string, text,
+    MAX_SECTION_BYTES, Preamble, clock, cmdlines, event_systems, header_info, length_prefixed,
+    required, string, text,
 };
 use super::page::Pages;
 use crate::error::{Incomplete, TraceError};
+use crate::event::MAX_CPUS;
 use crate::sink::Sink;
 use crate::source::Source;
+
+/// Maximum size of a file, which is held in memory: recordings of telephones have tens of megabytes.
+/// A compressed file of a few megabytes could expand to more than the machine's memory.
+const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// Maximum number of option sections in the linked list; more indicate a loop.
 const MAX_OPTION_SECTIONS: usize = 64;
@@ -79,12 +84,8 @@ pub(super) fn read(
     string(source, "the version of the compression")?;
     let mut next = order.u64(required(source, 8, "the offset of the options")?);
     let base = source.offset();
-    let mut bytes = Vec::new();
-    source
-        .read_to_end(&mut bytes)
-        .map_err(|e| TraceError::io(base, e))?;
     let file = File {
-        bytes,
+        bytes: rest(source, MAX_FILE_BYTES)?,
         base,
         order,
         packing,
@@ -151,6 +152,28 @@ pub(super) fn read(
     }
     decoder.finish(sink);
     Ok(())
+}
+
+/// The rest of the file, refused if it has more than `most` bytes.
+fn rest(source: &mut Source<'_>, most: u64) -> Result<Vec<u8>, TraceError> {
+    let base = source.offset();
+    let mut bytes = Vec::new();
+    source
+        .by_ref()
+        .take(most.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|e| TraceError::io(base, e))?;
+    if bytes.len() as u64 > most {
+        return Err(TraceError::unsupported(
+            base,
+            format!(
+                "trace.dat version 7 with more than {} MiB, which would be held in memory (convert \
+                 it with trace-cmd convert --file-version 6)",
+                most >> 20
+            ),
+        ));
+    }
+    Ok(bytes)
 }
 
 impl File {
@@ -257,8 +280,12 @@ impl File {
         let mut cpus = Vec::new();
         for _ in 0..count {
             let entry = rest.get(..20)?;
+            let cpu = order.u32(entry);
+            if cpu >= MAX_CPUS {
+                return None;
+            }
             cpus.push(BufferCpu {
-                cpu: order.u32(entry),
+                cpu,
                 offset: order.u64(entry.get(4..)?),
                 size: order.u64(entry.get(12..)?),
             });
@@ -322,5 +349,38 @@ impl File {
                 what: format!("the data of CPU {}", part.cpu),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_too_large_for_memory_is_refused() {
+        let all = |most: u64| rest(&mut Source::new(Box::new([7u8; 8].as_slice())), most);
+        assert_eq!(all(8).unwrap(), [7; 8]);
+        let e = all(7).unwrap_err().to_string();
+        assert!(e.contains("trace.dat version 7 with more than"), "{e}");
+    }
+
+    #[test]
+    fn a_cpu_that_no_machine_has_is_refused() {
+        let file = File {
+            bytes: Vec::new(),
+            base: 0,
+            order: ByteOrder::new(false),
+            packing: Compression::None,
+        };
+        let buffer = |cpu: u32| {
+            let mut data = 0u64.to_le_bytes().to_vec();
+            data.extend(b"\0mono\0");
+            for word in [4096, 1, cpu, 0, 0, 0, 0] {
+                data.extend(word.to_le_bytes());
+            }
+            file.buffer(&data)
+        };
+        assert!(buffer(16_383).is_some());
+        assert!(buffer(16_384).is_none());
     }
 }
