@@ -516,7 +516,8 @@ impl Estimator {
     fn taken(&self, now: Timestamp, sent: u64) -> u64 {
         let unseen = now.since(self.path_at) + self.near_owd();
         let moved = self.near_hop(now).throughput * unseen.as_secs_f64();
-        (self.path.bytes_arrived + moved as u64).min(sent)
+        let arrived = self.path.bytes_arrived;
+        arrived.saturating_add(moved as u64).min(sent)
     }
 
     /// Octets that the near hop's far end had by `at`, as far as its acknowledgements tell today.
@@ -527,7 +528,7 @@ impl Estimator {
         }
         let unseen = shown.since(self.path_at);
         let moved = self.near_hop(at).throughput * unseen.as_secs_f64();
-        self.path.bytes_arrived + moved as u64
+        self.path.bytes_arrived.saturating_add(moved as u64)
     }
 
     /// B_s: octets that have not left the near hop, of `sent` in all.

@@ -258,6 +258,7 @@ impl Session {
         let passing = passing.then_some(INTERACTIVE_AHEAD);
         let bound = [bounds.far, passing].into_iter().flatten().min();
         s.tx.room > 0
+            && !s.sent.is_full()
             && if self.config.scheduler.fills_windows() {
                 !s.estimator.window_is_full(s.tx.octets)
             } else {

@@ -103,6 +103,7 @@ impl Session {
         };
         let awaits = match s.phase {
             Phase::AwaitOk | Phase::AwaitJoinOk => true,
+            Phase::AwaitSession if matches!(frame, Frame::Close { .. }) => true,
             Phase::AwaitSession => {
                 return Err(SubflowError::ours(
                     CloseCode::UnexpectedFrame,

@@ -3,12 +3,16 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::chunk_ends::ChunkEnds;
 use crate::SubflowId;
 use crate::copies::Cause;
 use crate::range_set::RangeSet;
+
+/// Pieces smaller than this are joined with the one before. Each costs a hundred octets beside its
+/// bytes, and time for each byte that is sent again: an application may write byte by byte.
+const SMALL_BYTES: usize = 1_024;
 
 /// Bytes of a stream from the application's write to their acknowledgement.
 #[derive(Debug, Default)]
@@ -39,11 +43,21 @@ struct Retransmission {
 
 impl SendBuffer {
     pub(crate) fn write(&mut self, bytes: Bytes) {
-        if !bytes.is_empty() {
-            let at = self.end;
-            self.end += bytes.len() as u64;
-            self.chunks.push_back((at, bytes));
+        if bytes.is_empty() {
+            return;
         }
+        let at = self.end;
+        self.end += bytes.len() as u64;
+        if let Some((_, last)) = self.chunks.back_mut()
+            && last.len().max(bytes.len()) < SMALL_BYTES
+        {
+            let mut joined = BytesMut::with_capacity(last.len() + bytes.len());
+            joined.extend_from_slice(last);
+            joined.extend_from_slice(&bytes);
+            *last = joined.freeze();
+            return;
+        }
+        self.chunks.push_back((at, bytes));
     }
 
     /// A chunk ends here, perhaps beyond what was written.
@@ -165,11 +179,12 @@ impl SendBuffer {
         let mut added = 0;
         for gap in self.acked.gaps(range) {
             added += gap.end - gap.start;
-            self.retransmit.push(Retransmission {
+            let new = Retransmission {
                 range: gap,
                 origin,
                 cause,
-            });
+            };
+            push_joined(&mut self.retransmit, new);
         }
         self.retransmit_bytes += added;
         added
@@ -301,6 +316,22 @@ impl SendBuffer {
     }
 }
 
+/// Adds bytes to be sent again; a small piece to the one before, if they touch.
+fn push_joined(all: &mut Vec<Retransmission>, new: Retransmission) {
+    let range = &new.range;
+    let is_small = range.end - range.start < SMALL_BYTES as u64;
+    let joins = |last: &Retransmission| {
+        let touches = last.range.end == range.start || range.end == last.range.start;
+        is_small && touches && last.origin == new.origin && last.cause == new.cause
+    };
+    match all.last_mut().filter(|last| joins(last)) {
+        Some(last) => {
+            last.range = last.range.start.min(range.start)..last.range.end.max(range.end);
+        }
+        None => all.push(new),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,6 +344,28 @@ mod tests {
         s.write(Bytes::from_static(b"hello "));
         s.write(Bytes::from_static(b"wide world"));
         s
+    }
+
+    #[test]
+    fn bytes_that_are_written_and_recalled_one_by_one_are_kept_together() {
+        let mut s = SendBuffer::default();
+        for n in 0..100_000_u32 {
+            s.write(Bytes::from(vec![n as u8]));
+        }
+        assert!(s.chunks().count() < 200);
+        s.write(Bytes::from(vec![1; SMALL_BYTES]));
+        s.write(Bytes::from(vec![2; SMALL_BYTES]));
+        assert!(s.take_new(u64::MAX, u64::MAX).is_some());
+        for at in (0..100_000).rev() {
+            assert_eq!(s.retransmit(at..at + 1, Some(A), Cause::Lost), 1);
+        }
+        assert_eq!((s.retransmit.len(), s.retransmit_bytes()), (1, 100_000));
+        s.retransmit(100_000..101_024, Some(A), Cause::Lost);
+        s.retransmit(100_000..100_001, Some(B), Cause::Lost);
+        assert_eq!(s.retransmit.len(), 3);
+        let mut out = Vec::new();
+        s.copy(70_000..70_003, &mut out);
+        assert_eq!(out, [70_000_u32, 70_001, 70_002].map(|n| n as u8));
     }
 
     #[test]

@@ -284,10 +284,10 @@ impl Subflow {
         path.cwnd_bytes.saturating_sub(in_flight)
     }
 
-    /// Whether more is on its way over the near hop than it can use.
+    /// Whether more is on its way over the near hop than it can use, or as many frames as may be.
     pub(crate) fn near_is_full(&self, now: Timestamp) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
-        self.estimator.near_is_full(now, sent, acked)
+        self.sent.is_full() || self.estimator.near_is_full(now, sent, acked)
     }
 
     /// Whether bulk data waits, since others than this session, which go first, keep its link busy.

@@ -70,6 +70,10 @@ pub(crate) enum LastFrame {
     Cut,
 }
 
+/// Frames that a subflow owes at most before new data waits for an acknowledgement: a window of
+/// usual records has three thousand. Work for each is done when the subflow fails.
+const MAX_FRAMES: usize = 8_192;
+
 #[derive(Debug)]
 struct SentRecord {
     /// Ciphertext octets from the start of the TLS stream to this record's end.
@@ -178,6 +182,11 @@ impl SentQueue {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// Whether so many frames are owed that no data is added.
+    pub(crate) fn is_full(&self) -> bool {
+        self.frames.len() >= MAX_FRAMES
     }
 
     /// Stream bytes of which no other subflow was given a copy.
@@ -366,6 +375,19 @@ mod tests {
             recalled: false,
             hedge: false,
         }
+    }
+
+    #[test]
+    fn frames_are_bounded_whatever_their_length() {
+        let mut queue = SentQueue::default();
+        for n in 0..MAX_FRAMES as u64 {
+            assert!(!queue.is_full());
+            let mut frames = vec![data(n..n + 1, false)];
+            queue.push(n + 1, Timestamp::ZERO, Timestamp::ZERO, &mut frames);
+        }
+        assert!(queue.is_full());
+        queue.pop_acked(1, drop);
+        assert!(!queue.is_full());
     }
 
     /// Each part is acknowledged by itself, in order and with its own end.

@@ -15,7 +15,7 @@ use super::order::{Group, Order, rank};
 use crate::config::StreamOrder;
 use crate::copies::Cause;
 use crate::range_set::RangeSet;
-use crate::signal::Signal;
+use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
 use crate::treatment::Treatment;
 use crate::{PathNumber, PathSet, ResetCode, StreamClass, StreamId, SubflowId};
@@ -411,6 +411,9 @@ impl Streams {
         };
         let (listed, held) = (&s.listed, s.send.buffer.held_bytes());
         let has_open = s.opening.wanted;
+        // The ends of a stream need none of its paths.
+        let is_wanted = |signal: Signal| signal.state == SignalState::Wanted;
+        let has_end = s.send.reset.is_some_and(is_wanted) || s.recv.stop.is_some_and(is_wanted);
         let (mut signals, mut is_blocked, mut is_end) = (false, false, false);
         if let Some(group) = self.ready.group(from) {
             group.unscheduled -= listed.unscheduled;
@@ -435,6 +438,9 @@ impl Streams {
             }
             group.blocked.extend(is_blocked.then_some(id));
             group.ends.extend(is_end.then_some(id));
+        }
+        if has_end {
+            self.signal_end(id);
         }
     }
 
@@ -536,7 +542,6 @@ mod tests {
     use mpbond_units::Timestamp;
 
     use super::*;
-    use crate::signal::SignalState;
 
     const A: SubflowId = SubflowId(1);
 
@@ -623,6 +628,18 @@ mod tests {
         }
         let group = all.ready.group(elsewhere.paths).unwrap();
         assert!(group.signalling.is_empty());
+    }
+
+    #[test]
+    fn an_end_that_is_not_written_yet_needs_no_path_of_a_set_that_comes() {
+        let mut all = streams(1);
+        all.reset(StreamId(0), ResetCode::Cancelled);
+        let elsewhere = Treatment {
+            paths: PathSet::of(PathNumber::new(1)).unwrap(),
+            ..StreamClass::Bulk.into()
+        };
+        all.treat(StreamId(0), elsewhere);
+        assert!(!all.ready.group(PathSet::ALL).unwrap().signalling.is_empty());
     }
 
     #[test]
