@@ -186,15 +186,19 @@ impl Rules {
     fn install_with(config: &RulesConfig, other: Option<u32>) -> Result<Self, RulesError> {
         check(config)?;
         no_one_but(other)?;
-        let slots = match other {
-            Some(_) => &Slot::BOTH[..],
-            None => &[Slot::First],
+        let mut slots = match other {
+            Some(_) => Slot::BOTH.to_vec(),
+            None => vec![Slot::First],
         };
+        // The other process may have routing rules in a slot whose interface it lacks.
+        if other.is_some() && stale::unused_slot(config)? == Slot::Second {
+            slots.reverse();
+        }
         // Both wait for the end of an earlier guard, which still removes rules.
         if config.interface && other.is_none() {
             interface::wait_until_free(Slot::Second);
         }
-        let created = config.interface.then(|| interface::create(slots));
+        let created = config.interface.then(|| interface::create(&slots));
         let (slot, created) = match created {
             Some(Ok((slot, held))) => (slot, Some(Ok(held))),
             Some(Err(e)) => (stale::unused_slot(config)?, Some(Err(e))),
@@ -281,8 +285,12 @@ impl Rules {
         interface: Option<File>,
         other: Option<u32>,
     ) -> Result<Self, RulesError> {
-        let first = Family::BOTH.map(|family| routing::away_from_interface(config, slot, family));
-        let last = Family::BOTH.map(|family| routing::removal(config, slot, family));
+        // One that adds no routing rules removes none: those of this slot may be a successor's.
+        let adds_rules = interface.is_some() || config.method == Method::Tproxy;
+        let if_any = |commands: String| if adds_rules { commands } else { String::new() };
+        let first =
+            Family::BOTH.map(|family| if_any(routing::away_from_interface(config, slot, family)));
+        let last = Family::BOTH.map(|family| if_any(routing::removal(config, slot, family)));
         let mut guard = Command::new("sh")
             .args(["-c", GUARD, "mpbond-rules", &table])
             .args(first.iter().chain(&last))

@@ -159,7 +159,11 @@ pub(super) fn tproxy(config: &RulesConfig, slot: Slot, family: Family) -> String
     };
     let table = slot.tproxy_table(config);
     let rule = tproxy_rule(config, slot);
-    format!("route replace local {everything} dev lo table {table}\nrule add {rule}\n")
+    // Of this protocol as those of the interface: packets with the mark pass a kill switch, and
+    // leave the host without the rule.
+    format!(
+        "route replace local {everything} dev lo table {table}\nrule add {rule} protocol kernel\n"
+    )
 }
 
 /// Commands that give the interface its address, and fill its tables.

@@ -24,6 +24,10 @@ const FIRST: &str = "tcp flags & (syn | ack) == syn";
 
 const PORT_UNREACHABLE: &str = "reject with icmpx type port-unreachable";
 
+/// DHCP of clients and relays, from ports that are for root: other programs reach no port 67 or 547
+/// by it.
+const DHCP: &str = "udp sport { 67, 68, 546, 547 } udp dport { 67, 547 } accept";
+
 /// The nft commands that create the table, one per line. External input in them is limited to
 /// numbers, addresses and validated interface names.
 ///
@@ -277,7 +281,7 @@ impl Script<'_> {
         let icmp = "meta l4proto { icmp, ipv6-icmp }";
         self.rule("pass", &format!("{icmp} ct state related accept"));
         // Addresses of this link: DHCP, and neighbours, which answer from any of their addresses.
-        self.rule("pass", "udp dport { 67, 547 } accept");
+        self.rule("pass", DHCP);
         let neighbours = "{ nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert }";
         self.rule("pass", &format!("icmpv6 type {neighbours} accept"));
 
@@ -305,7 +309,7 @@ impl Script<'_> {
         if config.udp == Udp::Reject {
             // Only DHCP renewals pass this chain, and their server need not be in an excluded
             // network.
-            self.rule(chain, "udp dport { 67, 547 } accept");
+            self.rule(chain, DHCP);
             self.rule(chain, &format!("meta l4proto udp {PORT_UNREACHABLE}"));
         }
         if config.ipv6 == Ipv6::Reject {
@@ -476,7 +480,7 @@ add rule inet T mangle_prerouting meta l4proto tcp ct mark 0x6d700002 ct directi
                 "\
 add rule inet T {chain} jump excluded
 add rule inet T {chain} udp dport {{ 443, 853 }} reject with icmpx type port-unreachable
-add rule inet T {chain} udp dport {{ 67, 547 }} accept
+add rule inet T {chain} udp sport {{ 67, 68, 546, 547 }} udp dport {{ 67, 547 }} accept
 add rule inet T {chain} meta l4proto udp reject with icmpx type port-unreachable
 add rule inet T {chain} meta nfproto ipv6 meta l4proto tcp reject with tcp reset
 add rule inet T {chain} meta nfproto ipv6 meta l4proto udp reject with icmpx type port-unreachable
@@ -566,7 +570,7 @@ add rule inet K pass meta l4proto { tcp, udp } th dport 53 jump reject_all
 add rule inet K pass jump excluded
 add rule inet K pass ct direction reply accept
 add rule inet K pass meta l4proto { icmp, ipv6-icmp } ct state related accept
-add rule inet K pass udp dport { 67, 547 } accept
+add rule inet K pass udp sport { 67, 68, 546, 547 } udp dport { 67, 547 } accept
 add rule inet K pass icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept
 add chain inet K filter_output { type filter hook output priority 0; policy accept; }
 add rule inet K filter_output jump own

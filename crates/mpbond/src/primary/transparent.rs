@@ -14,6 +14,7 @@ use mpbond_intercept::rules::{
 };
 use mpbond_intercept::{Front, FrontConfig, Protocol, Reception};
 use socket2::SockRef;
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::{debug, info, warn};
 
 use super::local_names::LocalResolvers;
@@ -269,6 +270,16 @@ impl Interception {
         let deadline = Instant::now() + REMOVED_WITHIN;
         while self.rules.in_force() && Instant::now() < deadline {
             tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until the process that holds the rules has been killed: they are gone then.
+    pub(super) async fn lost(&mut self) {
+        let Ok(mut ended) = signal(SignalKind::child()) else {
+            return std::future::pending().await;
+        };
+        while self.rules.in_force() {
+            ended.recv().await;
         }
     }
 

@@ -167,6 +167,15 @@ fn role() {
     assert_eq!(status.sandbox.unwrap().capabilities, kept);
     sh(&format!("kill -TERM {process}"));
     wait_until("nothing is left", is_clean);
+    // One whose rules have gone with the process that holds them ends, to be started again.
+    let mut primary = start(folder);
+    let holders = descendants(primary.id()).into_iter();
+    let holders: Vec<_> = holders.map(|pid| pid.to_string()).collect();
+    // One of them may have ended with another.
+    sh(&format!("kill -KILL {} || true", holders.join(" ")));
+    assert_eq!(primary.wait().unwrap().code(), Some(1));
+    doctor(folder, &["--clean"]);
+    assert!(is_clean());
     let mut primary = start(folder);
 
     // Told to stop, it takes them away, though it has given up what that takes: its guard has not.

@@ -66,6 +66,9 @@ fn the_kill_switch_is_installed_before_the_network_is_configured() {
     let before = only(&settings, "Before");
     assert!(before.split(' ').any(|unit| unit == "network-pre.target"));
     assert_eq!(only(&settings, "Wants"), "network-pre.target");
+    // The rules of nftables.service flush those of others.
+    assert!(only(&settings, "After").ends_with(" nftables.service"));
+    assert_eq!(only(&settings, "PartOf"), "nftables.service");
     assert!(only(&settings, "ExecStart").ends_with("/mpbond kill-switch on"));
 }
 
