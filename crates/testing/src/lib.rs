@@ -9,6 +9,7 @@
 //! - [`command_line`]: snapshots of help texts, manual pages and completions.
 //! - [`is_within`]: figures that hold on a machine with time left.
 //! - [`free_address`]: addresses on loopback for daemons that a test starts.
+//! - [`write_script`]: scripts that a test runs.
 //!
 //! A test whose need is not met ends early, with success. The environment variable
 //! `MPBOND_TEST_REQUIRE` names the needs that must be met, separated by commas
@@ -26,9 +27,11 @@ mod need;
 mod ports;
 mod program;
 mod samples;
+mod scripts;
 
 pub use figures::{is_within, median};
 pub use need::{Need, has_nft, has_script, has_tbf, sshd};
 pub use ports::free_address;
 pub use program::{Outcome, Program};
 pub use samples::{recording, sample};
+pub use scripts::write_script;

@@ -216,10 +216,7 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
             });
             Some(answer)
         });
-        Lookup {
-            families,
-            _permit: permit,
-        }
+        Lookup { families, permit }
     }
 
     async fn find(&self, key: Key) -> Found {
@@ -361,7 +358,8 @@ type Pending = Pin<Box<dyn Future<Output = Found>>>;
 /// A look-up under way.
 pub struct Lookup<K: Hash + Eq + Copy> {
     families: [Option<Pending>; 2],
-    _permit: Option<Permit<K>>,
+    /// Until both families have answered: what follows looks nothing up.
+    permit: Option<Permit<K>>,
 }
 
 impl<K: Hash + Eq + Copy> fmt::Debug for Lookup<K> {
@@ -384,13 +382,13 @@ impl<K: Hash + Eq + Copy> Lookup<K> {
         });
         Self {
             families,
-            _permit: None,
+            permit: None,
         }
     }
 
     /// Waits for the next family's answer; `None` when both have answered. Cancel-safe.
     pub async fn next(&mut self) -> Option<(Family, Result<Arc<[IpAddr]>, LookupError>)> {
-        poll_fn(|cx| {
+        let next = poll_fn(|cx| {
             let mut waits = false;
             for (pending, family) in self.families.iter_mut().zip([Family::V6, Family::V4]) {
                 let Some(answer) = pending else {
@@ -407,7 +405,11 @@ impl<K: Hash + Eq + Copy> Lookup<K> {
                 false => Poll::Ready(None),
             }
         })
-        .await
+        .await;
+        if self.families.iter().all(Option::is_none) {
+            drop(self.permit.take());
+        }
+        next
     }
 }
 

@@ -334,6 +334,20 @@ async fn a_query_that_nobody_answers_is_passed_on_for_seven_seconds() {
 }
 
 #[tokio::test]
+async fn a_look_up_that_has_ended_counts_no_more() {
+    let server = Server::start().await;
+    let resolver = server.resolver();
+    let mut ended = Vec::new();
+    for n in 0..=MAX_LOOKUPS_EACH {
+        let host = format!("n{n}.good");
+        let lookup = timeout(Duration::from_secs(5), resolver.look_up(&host, 0)).await;
+        let mut lookup = lookup.expect("another one is under way").unwrap();
+        while lookup.next().await.is_some() {}
+        ended.push(lookup);
+    }
+}
+
+#[tokio::test]
 async fn answers_that_are_kept_count_as_look_ups_under_way() {
     let server = Server::start().await;
     let resolver = server.resolver();

@@ -114,7 +114,8 @@ pub(super) fn parse(octets: &[u8], sequence: u32) -> Option<Answer> {
                 cgroup: None,
                 tos: None,
             };
-            let tos = if is_v6 { TCLASS } else { TOS };
+            // A socket of IPv6 that is connected over IPv4 sends IP_TOS.
+            let tos = if ends[1].0.is_ipv6() { TCLASS } else { TOS };
             let mut rest = body.get(FOUND..)?;
             while let Some((kind, value, after)) = attribute(rest) {
                 match kind {

@@ -194,8 +194,10 @@ mod tests {
         if client.connect(&mapped.into()).is_err() {
             return eprintln!("no IPv6 here");
         }
+        client.set_tos_v4(46 << 2).unwrap();
         let local = client.local_addr().unwrap().as_socket().unwrap();
-        assert!(diag.find(local, remote).unwrap().is_some());
+        let owner = diag.find(local, remote).unwrap().unwrap();
+        assert_eq!(owner.dscp(), Some(46));
     }
 
     #[test]
