@@ -27,8 +27,8 @@ pub(crate) struct CpulogArgs {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     interval_ms: u64,
     /// Duration in s; until interrupted when not given.
-    #[arg(long)]
-    seconds: Option<f64>,
+    #[arg(long, value_parser = parse_seconds)]
+    seconds: Option<Duration>,
     /// Name of a transferring process, whose system time counts as network stack.
     #[arg(long, value_name = "NAME")]
     transfer: Vec<String>,
@@ -47,9 +47,16 @@ pub(crate) struct CpulogArgs {
     /// With --summary: print JSON.
     #[arg(long, requires = "summary")]
     json: bool,
-    /// Log while this command runs.
+    /// Log while this command runs. It is killed where it takes longer than --seconds.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// Parses a duration in seconds.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|s| (0.0..=1e9).contains(s));
+    let seconds = seconds.ok_or_else(|| "a number from 0 to 1e9 is needed".to_owned())?;
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// Runs the command.
@@ -100,10 +107,6 @@ fn table(means: &CpuSummary) -> String {
 }
 
 fn record(arguments: &CpulogArgs) -> Result<ExitCode> {
-    let seconds = match arguments.seconds {
-        Some(s) if !(0.0..=1e9).contains(&s) => bail!("--seconds {s} is not a duration"),
-        other => other.map(Duration::from_secs_f64),
-    };
     if megahertz(0).is_none() {
         note!(
             "mpbond cpulog: no core frequencies on this system (no cpufreq): the column \
@@ -115,7 +118,7 @@ fn record(arguments: &CpulogArgs) -> Result<ExitCode> {
         None => Box::new(io::stdout()),
     };
     let child = spawn(&arguments.command)?;
-    let written = log(arguments, seconds, child, BufWriter::new(to));
+    let written = log(arguments, child, BufWriter::new(to));
     match written {
         // The reader closed the pipe.
         Err(e) if is_broken_pipe(&e) => Ok(ExitCode::SUCCESS),
@@ -139,12 +142,7 @@ fn is_broken_pipe(e: &anyhow::Error) -> bool {
         .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn log(
-    arguments: &CpulogArgs,
-    seconds: Option<Duration>,
-    mut child: Option<Child>,
-    mut to: impl Write,
-) -> Result<ExitCode> {
+fn log(arguments: &CpulogArgs, mut child: Option<Child>, mut to: impl Write) -> Result<ExitCode> {
     let mut driver = Parts::common_drivers();
     driver.extend(arguments.driver.iter().cloned());
     let mut logger = vec!["tcpdump".to_owned()];
@@ -183,7 +181,12 @@ fn log(
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(ExitCode::from(code.unwrap_or(1)));
         }
-        if seconds.is_some_and(|seconds| start.elapsed() >= seconds) {
+        if (arguments.seconds).is_some_and(|seconds| start.elapsed() >= seconds) {
+            if let Some(child) = &mut child {
+                // It may have ended just now.
+                let _ = child.kill();
+                child.wait()?;
+            }
             return Ok(ExitCode::SUCCESS);
         }
         due += interval;

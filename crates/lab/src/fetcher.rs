@@ -31,6 +31,8 @@ pub(crate) struct Job<'a> {
     pub experiment: &'a Experiment,
     pub scheme: &'a Scheme,
     pub workload: &'a Workload,
+    /// Seed of the repetition, for what applications draw.
+    pub seed: u64,
     pub network: &'a Network,
     pub content: &'a Content,
     pub received: &'a Received,
@@ -172,7 +174,8 @@ impl Fetcher {
                 let setting = app::Setting {
                     dial: &dial,
                     content: job.content,
-                    seed: job.experiment.seed,
+                    seed: job.seed,
+                    user: 0,
                     limit,
                 };
                 let mut outcome = match &second {
@@ -251,7 +254,7 @@ fn two_users(
 ) -> Result<Outcome> {
     let second = app::Setting {
         dial: second,
-        seed: first.seed.wrapping_add(1),
+        user: 1,
         ..*first
     };
     std::thread::scope(|scope| {

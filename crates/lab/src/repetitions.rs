@@ -42,6 +42,17 @@ pub(crate) fn undisturbed(transfers: &[Transfer]) -> usize {
     all.difference(&disturbed(transfers)).count()
 }
 
+/// Whether a transfer of this repetition has run.
+pub(crate) fn has_begun(transfers: &[Transfer], repetition: u32) -> bool {
+    transfers.iter().any(|d| d.repetition == repetition)
+}
+
+/// Whether a further repetition runs after the `planned` ones and the further ones before it: too
+/// few of them are undisturbed, or it was interrupted, and has to be completed.
+pub(crate) fn follows(transfers: &[Transfer], planned: u32, repetition: u32) -> bool {
+    undisturbed(transfers) < planned as usize || has_begun(transfers, repetition)
+}
+
 /// Leaves whole disturbed repetitions out of figures, so that no pair of transfers loses one side,
 /// where enough of the `planned` ones are undisturbed ([`are_enough`]). Otherwise all stay.
 pub(crate) fn leave_out_disturbed(transfers: &mut [Transfer], planned: u32) {
@@ -116,6 +127,21 @@ mod tests {
         // A failure is a result.
         all[0].sha256_ok = false;
         assert_eq!(undisturbed(&all), 3);
+    }
+
+    #[test]
+    fn a_further_repetition_that_was_interrupted_is_completed() {
+        // One of three is disturbed, and the first further one lacks its second transfer.
+        let mut all = transfers(3, 1);
+        assert!(follows(&all, 3, 3) && !has_begun(&all, 3));
+        all.push(Transfer::for_test("a", 3, 1.0));
+        assert_eq!(undisturbed(&all), 3);
+        assert!(has_begun(&all, 3) && follows(&all, 3, 3));
+        all.push(Transfer::for_test("b", 3, 1.0));
+        assert!(!follows(&all, 3, 4));
+        // If the second transfer was disturbed.
+        all[7] = disturbed(all[7].clone());
+        assert!(follows(&all, 3, 4) && !has_begun(&all, 4));
     }
 
     #[test]

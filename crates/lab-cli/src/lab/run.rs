@@ -78,7 +78,7 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        outputs::check([&self.json, &self.html, &self.packet_log])?;
+        outputs::check([&self.json, &self.html, &self.packet_log, &self.resume])?;
         #[cfg(feature = "analysers")]
         if let Some(measurement) = Measurement::load(&self.experiment).map_err(failed)? {
             return self.measure(&measurement);

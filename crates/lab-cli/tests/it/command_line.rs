@@ -284,6 +284,9 @@ fn outputs_without_a_folder_and_missing_experiments_are_told_at_once() {
     }
     let line = fails(&["lab", "survey", "--json", text(&page)], 2);
     assert!(line.contains("/none: make it first"), "{line}");
+    let resume = ["lab", "run", text(&no_experiment), "--resume", is_folder];
+    let line = fails(&resume, 2);
+    assert!(line.contains("it is a folder"), "{line}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! The command lines of `mpbond cpulog --summary` and `mpbond energy --background`.
+//! The command lines of `mpbond cpulog` and `mpbond energy --background`.
 
 use std::process::Output;
 
@@ -42,6 +42,38 @@ fn means_of_a_processor_log() {
         why.contains("cpu.csv: line 4: time goes backwards"),
         "{why}"
     );
+}
+
+#[test]
+fn a_duration_that_is_none_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    for seconds in ["nan", "inf", "2e9", "five"] {
+        let arguments = ["cpulog", "--output", "cpu.csv", "--seconds", seconds];
+        let output = lab_in(folder.path(), &arguments).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{seconds}: {errors}");
+        assert!(errors.contains("from 0 to 1e9"), "{seconds}: {errors}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_command_that_takes_longer_than_its_log_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = ["sh", "-c", "echo $$ >pid; exec sleep 100"];
+    let log = ["cpulog", "--output", "cpu.csv", "--interval-ms", "20"];
+    let arguments = [&log[..], &["--seconds", "2", "--"], &command].concat();
+    // Not by its output's end, for which the command would have to end, too.
+    let status = lab_in(folder.path(), &arguments).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+    let process = std::path::Path::new("/proc").join(pid.trim());
+    assert!(!process.exists(), "{}", process.display());
+    // One that ends before is waited for.
+    let short = ["sh", "-c", "exit 7"];
+    let arguments = [&log[..], &["--seconds", "100", "--"], &short].concat();
+    let status = lab_in(folder.path(), &arguments).status().unwrap();
+    assert_eq!(status.code(), Some(7));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use mpbond_testing::{Need, Outcome, sample};
+use mpbond_testing::{Need, Outcome, sample, write_script};
 use serde_json::Value;
 
 use crate::programs::LAB;
@@ -277,10 +277,7 @@ fn a_scenario_is_played_on_a_device() {
     let script = format!(
         "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400'; echo 'Override size: 321x320';;\n*atrace*) sleep 2; cat {answer};;\n*'ls -l'*) echo >> {polls}; [ $(wc -l < {polls}) -lt 4 ] && wc -l < {polls} || echo 4;;\n*'exec-out cat /data/local/tmp/mpbond-methods'*) [ $(wc -l < {polls}) -ge 6 ] && cat {methods};;\n*report-sample*) cat {samples};;\n*'su 0'*) touch {root};;\n*'grep -H'*) if [ -e {root} ]; then echo cpu1/online:1; else echo cpu1/online:0; fi;;\nesac\n"
     );
-    let adb = format!("{bin}/adb");
-    std::fs::write(&adb, script).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&adb, mode).unwrap();
+    write_script(format!("{bin}/adb"), &script);
     let scenarios = at("mine.toml");
     let text = "[[scenario]]\nname = \"tap\"\ncategory = \"x\"\ndescription = \"y\"\nrecord_s = 1\nprepare = [{ key = \"WAKEUP\" }]\nsteps = [{ tap = [0.5, 0.5] }, { wait_ms = 10 }, { swipe = [0.0, 0.0, 1.0, 1.0, 100] }]\n";
     std::fs::write(&scenarios, text).unwrap();
@@ -402,9 +399,7 @@ fn a_device_is_restored_after_an_error() {
         let script = format!(
             "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400';;\n*'echo 1 >'*) touch {tried};;\n*'grep -H'*) {cores};;\n*atrace*|*'simpleperf record'*) exec sleep 600;;\n*'profile start'*) echo refused >&2; exit 1;;\nesac\n"
         );
-        std::fs::write(&adb, script).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&adb, mode).unwrap();
+        write_script(&adb, &script);
     };
     let path = format!(
         "{}:{}",

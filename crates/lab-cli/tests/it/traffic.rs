@@ -91,7 +91,7 @@ fn a_killed_server_is_a_gap_and_no_loss() {
     let mut all: Vec<Value> = said.by_ref().take(50).collect();
     assert_eq!(all.len(), 50, "{all:?}");
     drop(first);
-    std::thread::sleep(Duration::from_millis(600));
+    std::thread::sleep(Duration::from_millis(1_000));
     let _second = server(address);
     all.extend(said);
     assert!(client.wait().unwrap().success(), "{all:?}");

@@ -49,6 +49,8 @@ pub fn ablation(options: &AblationOptions) -> Result<Ablation> {
     };
     let profiles = Profiles::shipped().map_err(Error::run)?;
     let configurations = &plan.configurations;
+    // Those of its start: files may change while it runs.
+    let (date, commit) = (machine::date(), machine::commit(Path::new(".")));
     let progress = Progress::new(options.quiet, subjects.len() * configurations.len());
     // All configurations of a world in a row: what else the machine does affects all of them.
     let measured = on_all_processors(subjects.len(), options.threads, progress, |number| {
@@ -60,7 +62,7 @@ pub fn ablation(options: &AblationOptions) -> Result<Ablation> {
     let by_subject: Vec<&[Measured]> = measured.chunks(configurations.len()).collect();
     let findings = plan.comparisons.iter();
     let report = Ablation {
-        commit: machine::commit(Path::new(".")).unwrap_or_default(),
+        commit: commit.unwrap_or_default(),
         seed: options.seed.clone(),
         settings: options.settings,
         repeat: options.repeat,
@@ -78,7 +80,7 @@ pub fn ablation(options: &AblationOptions) -> Result<Ablation> {
         std::fs::write(path, text).at("write", path)?;
     }
     if let Some(path) = &options.html {
-        std::fs::write(path, page::to_html(&report, &machine::date())).at("write", path)?;
+        std::fs::write(path, page::to_html(&report, &date)).at("write", path)?;
     }
     if let Some(path) = &options.markdown {
         std::fs::write(path, table::to_markdown(&report)).at("write", path)?;

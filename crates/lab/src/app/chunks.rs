@@ -17,7 +17,7 @@ use crate::watch::Watch;
 pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> Result<Ran> {
     let (mut connection, start) = setting.dial.connect(setting.limit)?;
     let deadline = start + setting.limit;
-    let mut gaps = gaps(chunks, setting.seed);
+    let mut gaps = gaps(chunks, setting.seed, setting.user);
     let mut watch = Watch::since(start);
     let mut intact = true;
     let mut seconds = Vec::new();
@@ -43,9 +43,10 @@ pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> R
     })
 }
 
-/// The pauses between chunks, an endless sequence.
-pub(crate) fn gaps(chunks: &Chunks, seed: u64) -> impl Iterator<Item = Duration> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+/// The pauses between a user's chunks, an endless sequence, by the seed of a repetition. Users are
+/// numbered from 0.
+pub(crate) fn gaps(chunks: &Chunks, seed: u64, user: u32) -> impl Iterator<Item = Duration> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (u64::from(user) << 32));
     let (least, more) = (chunks.least_gap, chunks.most_gap - chunks.least_gap);
     std::iter::repeat_with(move || {
         let share = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;

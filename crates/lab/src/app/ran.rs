@@ -18,8 +18,10 @@ use crate::watch::Watch;
 pub(crate) struct Setting<'a> {
     pub dial: &'a Dial,
     pub content: &'a Content,
-    /// Seed of the experiment.
+    /// Seed of the repetition.
     pub seed: u64,
+    /// Number of the user, from 0.
+    pub user: u32,
     /// Time limit.
     pub limit: Duration,
 }

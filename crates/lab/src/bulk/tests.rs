@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use mpbond_testing::namespaces::{is_called_for, play};
+use mpbond_testing::namespaces::{is_called_for, play_again};
 use mpbond_units::BitRate;
 use sha2::{Digest, Sha256};
 
@@ -126,7 +126,7 @@ fn a_transfer_with_a_rate_ends_when_its_time_is_over() {
 
 #[test]
 fn a_file_arrives_whole_over_ethernet_frames() {
-    play("-Urn", "bulk::tests::role_of_frames");
+    play_again("-Urn", "bulk::tests::role_of_frames", "Silent");
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn a_relay_passes_everything_on() {
 
 #[test]
 fn a_helpers_relay_passes_on_what_comes_over_frames() {
-    play("-Urn", "bulk::tests::role_of_a_relay_of_frames");
+    play_again("-Urn", "bulk::tests::role_of_a_relay_of_frames", "Silent");
 }
 
 #[test]

@@ -121,7 +121,7 @@ pub struct Chunks {
     pub bytes: Size,
     /// Number of chunks.
     pub count: u32,
-    /// Shortest pause. Each pause is drawn from the experiment's seed.
+    /// Shortest pause. Pauses are drawn by the seed of each repetition.
     #[serde(with = "duration_text")]
     pub least_gap: Duration,
     /// Longest pause.

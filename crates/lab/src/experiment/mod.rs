@@ -39,6 +39,7 @@
 mod application;
 mod assert;
 mod check;
+mod decisive;
 mod energy_model;
 mod external;
 mod file;
@@ -59,6 +60,7 @@ mod workload;
 pub(crate) use application::LEAST_OF_PAGE;
 pub use application::{Application, Chunks, Messages, Page, Stamp, Stream, Video};
 pub use assert::Assert;
+pub(crate) use decisive::decisive_keys;
 pub use energy_model::{EnergyModel, EnergyPrice};
 pub use external::External;
 pub(crate) use external::with_addresses;

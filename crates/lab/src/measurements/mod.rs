@@ -32,6 +32,8 @@ use serde::de::DeserializeOwned;
 
 /// Maximum size of a file.
 const MAX_BYTES: u64 = 1 << 20;
+/// Note in the record of a short run, by which a full one knows it.
+const SHORT_RUN: &str = "a short run, just to see that it works";
 
 /// A checked file of such an experiment.
 pub struct Measurement {
@@ -214,12 +216,31 @@ impl Measurement {
         }
     }
 
-    /// The record in `file`, if it is one of exactly this experiment and all checks were judged.
-    fn kept(&self, file: &Path) -> Option<Sheet> {
-        let text = std::fs::read_to_string(file).ok()?;
-        let sheet = Sheet::parse(&file.display().to_string(), &text).ok()??;
+    /// The record in `file`, if it is one of exactly this text and all checks were judged. That of
+    /// a short run is for short runs only.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has something else in it than a record of this experiment.
+    fn kept(&self, file: &Path, quick: bool) -> Result<Option<Sheet>> {
+        let text = match std::fs::read(file) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            read => read.at("read", file)?,
+        };
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let source = file.display().to_string();
+        let sheet = Sheet::parse(&source, &String::from_utf8_lossy(&text))?;
+        let Some(sheet) = sheet.filter(|sheet| sheet.experiment == self.head.name) else {
+            return Err(Error::Experiment(format!(
+                "{source}: no record of experiment \"{}\", which would replace it: name another \
+                 file",
+                self.head.name
+            )));
+        };
         let judged = sheet.checks.iter().all(|c| c.holds.is_some());
-        (sheet.file == self.text && judged).then_some(sheet)
+        let whole = quick || !sheet.notes.iter().any(|note| note == SHORT_RUN);
+        Ok((sheet.file == self.text && judged && whole).then_some(sheet))
     }
 
     /// Measures what is not kept in the file of results yet.
@@ -232,18 +253,25 @@ impl Measurement {
         let Some(file) = file.filter(|_| !matches!(self.kind, Kind::Cpu(_))) else {
             return self.measure(options);
         };
-        if let Some(kept) = self.kept(file) {
+        if let Some(kept) = self.kept(file, self.is_quick(options))? {
             return Ok(kept);
         }
         let sheet = self.measure(options)?;
         let text = serde_json::to_string_pretty(&sheet).map_err(Error::run)?;
-        std::fs::write(file, text + "\n").at("write", file)?;
+        replace(file, &(text + "\n"))?;
         Ok(sheet)
     }
 
-    fn measure(&self, options: &Options) -> Result<Sheet> {
+    /// Whether a run with these options is short, where the kind of measurement can be.
+    fn is_quick(&self, options: &Options) -> bool {
         let is_cpu = matches!(self.kind, Kind::Cpu(_));
-        let quick = options.is_quick() || (options.repetitions == Some(1) && !is_cpu);
+        options.is_quick() || (options.repetitions == Some(1) && !is_cpu)
+    }
+
+    fn measure(&self, options: &Options) -> Result<Sheet> {
+        let quick = self.is_quick(options);
+        let Head { name, title, .. } = &self.head;
+        let mut sheet = Sheet::begin(&self.measure, &self.path, name, title, &self.text);
         let outcome = match &self.kind {
             Kind::Airtime(airtime) => airtime.measure()?,
             Kind::Cpu(cpu) => cpu.measure(&self.head.name, &self.text, options)?,
@@ -259,8 +287,6 @@ impl Measurement {
             Kind::Watch(watch) => watch.measure()?,
             Kind::Wire(wires) => wires.measure(quick)?,
         };
-        let Head { name, title, .. } = &self.head;
-        let mut sheet = Sheet::begin(&self.measure, &self.path, name, title, &self.text);
         let value = |of: &str| outcome.figures.get(of).copied().flatten();
         sheet.checks = self
             .head
@@ -299,12 +325,19 @@ impl Measurement {
                     | Kind::Watch(_)
             )
         {
-            sheet
-                .notes
-                .push("a short run, just to see that it works".to_owned());
+            sheet.notes.push(SHORT_RUN.to_owned());
         }
         Ok(sheet)
     }
+}
+
+/// Writes a file in one step: where that fails or is interrupted, the old one stays.
+fn replace(file: &Path, text: &str) -> Result<()> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(format!(".{}", std::process::id()));
+    let new = PathBuf::from(new);
+    std::fs::write(&new, text).at("write", &new)?;
+    std::fs::rename(&new, file).at("replace", file)
 }
 
 /// The folder of a file.
@@ -479,27 +512,74 @@ mod tests {
         assert!(failed.is_empty(), "{failed:?}");
     }
 
+    const MERGE: &str = "measure = \"merge\"\nname = \"m\"\ntitle = \"t\"\nseeds = 1\n\
+                         seconds = 5.0\nloss = 0.1\njitter_us = 4.0\nskews_ppm = [15.0]\n\
+                         [[check]]\nof = \"exactly_once_share\"\nat_least = 0.99\n";
+
     /// A record is used again for the same file only.
     #[test]
     fn a_row_is_kept() {
-        let text = "measure = \"merge\"\nname = \"m\"\ntitle = \"t\"\nseeds = 1\nseconds = 5.0\n\
-                    loss = 0.1\njitter_us = 4.0\nskews_ppm = [15.0]\n[[check]]\n\
-                    of = \"exactly_once_share\"\nat_least = 0.99\n";
+        let text = MERGE;
         let row = load(text).unwrap().unwrap();
         let sheet = row.measure(&Options::default()).unwrap();
         assert_eq!(sheet.checks[0].holds, Some(true), "{:?}", sheet.checks);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kept");
-        assert!(row.kept(&file).is_none());
+        assert!(row.kept(&file, false).unwrap().is_none());
         std::fs::write(&file, serde_json::to_string(&sheet).unwrap()).unwrap();
-        assert_eq!(row.kept(&file), Some(sheet.clone()));
+        assert_eq!(row.kept(&file, false).unwrap(), Some(sheet.clone()));
+        assert_eq!(row.kept(&file, true).unwrap(), Some(sheet.clone()));
         let options = Options {
             resume: Some(file.clone()),
             ..Options::default()
         };
         assert_eq!(row.run(&options).unwrap(), sheet);
         let other = load(&text.replace("0.99", "0.98")).unwrap().unwrap();
-        assert!(other.kept(&file).is_none());
+        assert!(other.kept(&file, false).unwrap().is_none());
+        // Nothing is left beside the file where its record is replaced.
+        let new = other.run(&options).unwrap();
+        assert_eq!(other.kept(&file, false).unwrap(), Some(new));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_record_of_a_short_run_is_none_of_a_full_one() {
+        let row = load(MERGE).unwrap().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options {
+            repetitions: Some(1),
+            resume: Some(folder.path().join("kept")),
+            ..Options::default()
+        };
+        let short = row.run(&options).unwrap();
+        assert_eq!(short.notes, [SHORT_RUN]);
+        assert_eq!(row.run(&options).unwrap(), short);
+        options.repetitions = None;
+        assert_eq!(row.run(&options).unwrap().notes, [""; 0]);
+    }
+
+    #[test]
+    fn a_file_with_something_else_is_not_replaced() {
+        let row = load(MERGE).unwrap().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("notes.txt");
+        let options = Options {
+            resume: Some(file.clone()),
+            ..Options::default()
+        };
+        let mut other = row.measure(&options).unwrap();
+        other.experiment = "other".to_owned();
+        let other = serde_json::to_string(&other).unwrap();
+        for text in ["any text", "{\"transfers\": []}", &other] {
+            std::fs::write(&file, text).unwrap();
+            let error = row.run(&options).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{text}");
+            let words = "notes.txt: no record of experiment \"m\"";
+            assert!(error.to_string().contains(words), "{error}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        }
+        std::fs::write(&file, "").unwrap();
+        row.run(&options).unwrap();
     }
 
     #[test]

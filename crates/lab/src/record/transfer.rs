@@ -180,6 +180,15 @@ pub struct DeviceEnergy {
 }
 
 impl Transfer {
+    /// Ratio of a time to the bound; 0 where the bound is 0, of a transfer that failed without a
+    /// byte: JSON has no infinity.
+    pub(crate) fn ratio_of(seconds: f64, ideal_seconds: f64) -> f64 {
+        match ideal_seconds > 0.0 {
+            true => seconds / ideal_seconds,
+            false => 0.0,
+        }
+    }
+
     /// Seconds from the end of the first subflow to the end of the last, of those that carried
     /// anything; `None` for fewer than two.
     pub fn finish_spread_s(&self) -> Option<f64> {
@@ -212,5 +221,24 @@ impl Transfer {
             "fit": true, "lateness_us": {"p50": 0.0, "p99": 0.0, "max": 0.0, "realtime": true},
         }))
         .unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_a_transfer_without_a_byte_can_be_read() {
+        assert_eq!(Transfer::ratio_of(3.0, 2.0), 1.5);
+        for seconds in [0.0, 3.0] {
+            let d = Transfer {
+                ratio: Transfer::ratio_of(seconds, 0.0),
+                ..Transfer::for_test("a", 0, seconds)
+            };
+            let text = serde_json::to_string(&d).unwrap();
+            let read: Transfer = serde_json::from_str(&text).unwrap();
+            assert_eq!(read.ratio, 0.0);
+        }
     }
 }

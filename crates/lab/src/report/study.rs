@@ -1,10 +1,9 @@
 //! All results of one experiment.
 
 use serde::Deserialize;
-use toml::Table;
 
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, leave_out};
+use crate::experiment::{Experiment, decisive_keys, leave_out};
 use crate::record::{IdealProgress, RunReport, Simulated, Transfer};
 use crate::{paper, summary};
 
@@ -102,8 +101,8 @@ impl Study {
 /// `experiments` are names and texts of experiment files: their titles, asserts and published
 /// figures replace those in the records.
 ///
-/// A transfer that is in two records (because one run continued the other) counts once; repetitions
-/// of separate runs get numbers of their own.
+/// A transfer that is in two records (because one run continued the other) counts once, as the
+/// later record has it; repetitions of separate runs get numbers of their own.
 ///
 /// # Errors
 /// [`Error::Experiment`] when records differ in setting, commit or kernel, or when a record does
@@ -250,12 +249,14 @@ fn add(study: &mut Study, record: Saved) -> Result<()> {
     known_names(&study.experiment, &record)?;
     let have = &mut study.report.transfers;
     let next = have.iter().map(|d| d.repetition + 1).max().unwrap_or(0);
-    let new: Vec<Transfer> = record
-        .transfers
-        .iter()
-        .filter(|d| !have.iter().any(|h| is_same(h, d)))
-        .cloned()
-        .collect();
+    let mut new: Vec<Transfer> = Vec::new();
+    for d in &record.transfers {
+        match have.iter_mut().find(|h| is_same(h, d)) {
+            // Of the earlier run, too few repetitions may have been undisturbed.
+            Some(same) => (same.fit, same.left_out) = (d.fit, d.left_out),
+            None => new.push(d.clone()),
+        }
+    }
     // A run that continued another has the same transfers; a separate run starts at repetition 0,
     // and its repetitions are additional ones.
     let clash = new.iter().any(|d| {
@@ -302,14 +303,7 @@ fn sum_up(study: &mut Study) {
 /// The first key in which two experiments differ, ignoring keys that only say how results are
 /// judged or shown, and how many there are.
 fn difference(a: &str, b: &str) -> Option<String> {
-    let table = |text: &str| {
-        let mut table: Table = text.parse().unwrap_or_default();
-        for key in ["title", "repetitions", "assert", "paper", "parameter"] {
-            table.remove(key);
-        }
-        table
-    };
-    let (a, b) = (table(a), table(b));
+    let (a, b) = (decisive_keys(a), decisive_keys(b));
     let differs = |key: &&String| a.get(*key) != b.get(*key);
     a.keys().chain(b.keys()).find(differs).cloned()
 }

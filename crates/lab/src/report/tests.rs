@@ -268,6 +268,25 @@ fn runs_are_joined() {
 }
 
 #[test]
+fn the_later_record_says_whether_a_transfer_is_left_out() {
+    let file = experiment(SCHEMES, "w", "");
+    let t = |r, seconds, is_left_out: bool| {
+        let mut one = transfer(SCHEMES[0], "w", r, seconds);
+        (one["fit"], one["left_out"]) = (json!(!is_left_out), json!(is_left_out));
+        one
+    };
+    // The first run had too few others to do without its disturbed one; and the other way round.
+    let first = record("1", &file, vec![t(0, 9.0, false), t(1, 1.0, true)]);
+    let again = vec![t(0, 9.0, true), t(1, 1.0, false), t(2, 1.1, false)];
+    let studies = join(vec![record("2", &file, again), first], &[]).unwrap();
+    let report = studies[0].report();
+    let all = report.transfers.iter().map(|d| (d.fit, d.left_out));
+    let fit = (true, false);
+    assert_eq!(all.collect::<Vec<_>>(), [(false, true), fit, fit]);
+    assert_eq!(report.summary[0].fit, 2);
+}
+
+#[test]
 fn records_of_different_runs_are_not_joined() {
     let file = experiment(SCHEMES, "w", MORE);
     let good = || record("1", &file, vec![transfer(SCHEMES[0], "w", 0, 1.0)]);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use mpbond_units::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -26,11 +27,12 @@ use crate::links::{played_bluetooth, played_links, setting_changes, timed_change
 use crate::machine_use::{Reader, Reading, Use, Waits, why_disturbed};
 use crate::metered::metered_mb;
 use crate::origin::{self, Listening, ORIGIN_PORT, Received};
-use crate::player::{Clock, Emulated, Logs, Player};
+use crate::player::{Clock, Emulated, Logs, Passed, Player};
 use crate::progress::Progress;
 use crate::quantity::Quantity;
 use crate::record::{Lateness, RunReport, SubflowShare, Transfer};
 use crate::resume::Done;
+use crate::simulate::CLOSING;
 use crate::wiring::Network;
 use crate::{duration, link_progress, machine, oracle, paper, program, repetitions, summary};
 
@@ -114,19 +116,23 @@ impl<'a> Lab<'a> {
 
     pub fn run_all(mut self) -> Result<RunReport> {
         let e = self.experiment;
+        // Those of its start: files may change while it runs.
+        let (date, commit) = (machine::date(), machine::commit(&e.path));
         let mut done = Done::open(e, self.options.resume.as_deref())?;
         let planned = e.repetitions;
         for repetition in 0..planned {
             self.repeat(repetition, &mut done)?;
         }
         for repetition in planned..planned + self.options.most_further(planned) {
-            let undisturbed = repetitions::undisturbed(done.transfers());
-            if undisturbed >= planned as usize {
+            if !repetitions::follows(done.transfers(), planned, repetition) {
                 break;
             }
-            self.progress.say(&format!(
-                "{undisturbed} of {planned} repetitions are undisturbed: a further one follows"
-            ));
+            if !repetitions::has_begun(done.transfers(), repetition) {
+                let undisturbed = repetitions::undisturbed(done.transfers());
+                self.progress.say(&format!(
+                    "{undisturbed} of {planned} repetitions are undisturbed: a further one follows"
+                ));
+            }
             self.progress
                 .further(duration::of_repetition(e, repetition)?);
             self.repeat(repetition, &mut done)?;
@@ -139,8 +145,8 @@ impl<'a> Lab<'a> {
         let report = RunReport {
             experiment: e.name.clone(),
             title: e.title.clone(),
-            date: machine::date(),
-            commit: machine::commit(&e.path),
+            date,
+            commit,
             kernel: machine::kernel(),
             simulated: None,
             asserts: summary::judge(e, &transfers, &summaries),
@@ -208,7 +214,7 @@ impl<'a> Lab<'a> {
                 )?);
             }
             let way = programs.as_ref().map(Programs::way);
-            let result = self.make_ready(scheme, workload, daemons.as_mut(), way);
+            let result = self.make_ready(scheme, workload, repetition, daemons.as_mut(), way);
             let result = result.and_then(|ready| {
                 let daemons = daemons.as_ref();
                 self.transfer(scheme, workload, repetition, place, daemons, ready)
@@ -234,13 +240,14 @@ impl<'a> Lab<'a> {
         &self,
         scheme: &Scheme,
         workload: &Workload,
+        repetition: u32,
         mut daemons: Option<&mut Daemons>,
         way: Option<&Way>,
     ) -> Result<Ready> {
         self.progress
             .note(&format!("{}: idle ...", scheme.name.get_ref()));
         let warm = scheme.start == Start::Warm;
-        let job = self.job(scheme, workload)?;
+        let job = self.job(scheme, workload, repetition)?;
         if let (Some(daemons), true) = (&mut daemons, warm) {
             daemons.wait_until_joined()?;
             fetcher::reach(job, daemons.way())?;
@@ -272,11 +279,17 @@ impl<'a> Lab<'a> {
         })
     }
 
-    fn job<'s>(&'s self, scheme: &'s Scheme, workload: &'s Workload) -> Result<Job<'s>> {
+    fn job<'s>(
+        &'s self,
+        scheme: &'s Scheme,
+        workload: &'s Workload,
+        repetition: u32,
+    ) -> Result<Job<'s>> {
         Ok(Job {
             experiment: self.experiment,
             scheme,
             workload,
+            seed: self.experiment.seed.wrapping_add(repetition.into()),
             network: &self.network,
             content: &self.content,
             received: &self.received,
@@ -353,7 +366,8 @@ impl<'a> Lab<'a> {
         let waits = Waits::start();
         let machine_before = self.machine.as_mut().map(Reader::read);
         let begun = Instant::now();
-        let outcome = match self.carry(scheme, workload, number, daemons, fetcher, limit) {
+        let job = self.job(scheme, workload, repetition)?;
+        let outcome = match self.carry(job, number, daemons, fetcher, limit) {
             // That others fail is a result.
             Err(e) if scheme.scheme != Carrier::Mpbond => {
                 Outcome::failed(begun.elapsed(), &e.to_string())
@@ -397,7 +411,7 @@ impl<'a> Lab<'a> {
                 ..Shares::default()
             },
         };
-        let passed = self.player.passed()?;
+        let passed = of_transfer(self.player.passed()?, end);
         let links = self.player.links();
         let metered = metered_mb(e, links, &passed).map(|mb| (Quantity::MeteredMb, mb));
         let messages = outcome.messages;
@@ -434,7 +448,7 @@ impl<'a> Lab<'a> {
             bytes,
             seconds: outcome.seconds,
             ideal_seconds,
-            ratio: outcome.seconds / ideal_seconds,
+            ratio: Transfer::ratio_of(outcome.seconds, ideal_seconds),
             redundant_bytes: shares.redundant_bytes,
             sha256_ok: whole,
             first_byte_s: Some(outcome.first_byte_s),
@@ -466,15 +480,16 @@ impl<'a> Lab<'a> {
     /// Runs the client, and the faults meanwhile.
     fn carry(
         &self,
-        scheme: &Scheme,
-        workload: &Workload,
+        job: Job,
         number: usize,
         daemons: Option<&Daemons>,
         fetcher: Fetcher,
         limit: Duration,
     ) -> Result<Outcome> {
+        let Job {
+            scheme, workload, ..
+        } = job;
         let bytes = workload.most_bytes();
-        let job = self.job(scheme, workload)?;
         let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
         let mut line = self.progress.transfer(number, &label, bytes);
         let mut progress = |done: u64| line.show(done);
@@ -532,6 +547,13 @@ impl<'a> Lab<'a> {
     }
 }
 
+/// The packets of a transfer that ended at `end`, as in virtual time: without those that passed
+/// while the lab waited for the daemons' account of it.
+fn of_transfer(mut passed: Vec<Passed>, end: Timestamp) -> Vec<Passed> {
+    passed.retain(|p| p.arrived <= end + CLOSING);
+    passed
+}
+
 /// Counters of the whole machine, by the process outside, once it is ready to count.
 fn counters(inside: &Inside) -> Result<Option<Reader>> {
     let mut reader = Reader::new(inside.line()).doing("cannot copy a descriptor")?;
@@ -552,4 +574,25 @@ fn origin_address(e: &Experiment) -> Result<SocketAddr> {
     let address = e.host(Role::Origin).address;
     let address = address.ok_or_else(|| Error::run("the origin has no address"))?;
     Ok(SocketAddr::from((address, ORIGIN_PORT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Direction;
+
+    #[test]
+    fn packets_later_than_100_ms_after_a_transfer_are_none_of_it() {
+        let end = Timestamp::from_millis(2_000);
+        let packet = |ms| Passed {
+            link: 0,
+            direction: Direction::Down,
+            bytes: 1_500,
+            departed: Timestamp::from_millis(1_000),
+            arrived: Timestamp::from_millis(ms),
+        };
+        let all = [1_999, 2_100, 2_101, 3_500].map(packet).to_vec();
+        let kept = of_transfer(all, end);
+        assert_eq!(kept, [1_999, 2_100].map(packet));
+    }
 }

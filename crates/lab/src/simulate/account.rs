@@ -164,7 +164,7 @@ fn transfer(
         bytes,
         seconds,
         ideal_seconds: ideal.as_secs_f64(),
-        ratio: seconds / ideal.as_secs_f64(),
+        ratio: Transfer::ratio_of(seconds, ideal.as_secs_f64()),
         redundant_bytes: Some(outcomes.iter().map(|x| x.redundant_bytes).sum()),
         sha256_ok: true,
         first_byte_s: first.map(|at| at.since(start).as_secs_f64()),

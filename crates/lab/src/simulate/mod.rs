@@ -17,6 +17,7 @@ pub use options::SimulateOptions;
 #[cfg(feature = "measurements")]
 pub(crate) use progress::Progress;
 pub use seeds::simulate;
+pub(crate) use topology::CLOSING;
 #[cfg(feature = "measurements")]
 pub(crate) use topology::two_way;
 #[cfg(feature = "measurements")]

@@ -49,14 +49,16 @@ pub fn simulate(path: &Path, options: &SimulateOptions) -> Result<RunReport> {
         seeds: experiment.repetitions,
         left_out,
     };
-    let transfers = all_seeds(&experiment, &simulated, options)?;
     let e = &experiment;
+    // Those of its start: files may change while it runs.
+    let (date, commit) = (machine::date(), machine::commit(&e.path));
+    let transfers = all_seeds(e, &simulated, options)?;
     let summaries = summary::summaries(e, &transfers);
     let report = RunReport {
         experiment: e.name.clone(),
         title: e.title.clone(),
-        date: machine::date(),
-        commit: machine::commit(&e.path),
+        date,
+        commit,
         kernel: String::new(),
         simulated: Some(simulated),
         asserts: summary::judge(e, &transfers, &summaries),

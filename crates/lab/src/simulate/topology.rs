@@ -26,7 +26,7 @@ use crate::duration::time_limit;
 use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{
-    Application, Carrier, Connection, Direction, Experiment, Link, Messages, Scheme, Start,
+    Application, Carrier, Chunks, Connection, Direction, Experiment, Link, Messages, Scheme, Start,
     Workload, bluetooth_radio,
 };
 use crate::ideal::ideal_time;
@@ -43,7 +43,7 @@ const ENDLESS_BYTES: u64 = 1 << 40;
 const MAX_VISIT: Duration = Duration::from_secs(24 * 3_600);
 /// Time after a transfer that belongs to it, since its closing packets wake radios too: a few round
 /// trips, about as long as the lab takes to notice the end.
-pub(super) const CLOSING: Duration = Duration::from_millis(100);
+pub(crate) const CLOSING: Duration = Duration::from_millis(100);
 /// Connection of plain TCP that a scheme keeps, and that of chunks.
 const KEPT: u32 = 0;
 /// Connection of plain TCP for messages.
@@ -59,8 +59,18 @@ pub(super) struct Prepared<'e> {
     /// Names of the links of the world.
     pub links: Vec<String>,
     scenario: Scenario,
+    /// Chunks whose pauses a seed draws, also those of other users.
+    pauses: Vec<Pauses<'e>>,
     /// Worlds of other users, with the same exchanges.
     pub others: Vec<Other>,
+}
+
+/// Chunks of a workload with pauses between them.
+#[derive(Debug)]
+struct Pauses<'e> {
+    /// Number of the first chunk's exchange.
+    first: usize,
+    chunks: &'e Chunks,
 }
 
 /// A transfer in a world.
@@ -94,11 +104,11 @@ impl Prepared<'_> {
     /// Simulates it with a seed. Results of the first user come first.
     pub fn observe(&self, seed: u64) -> Vec<Observed> {
         let first = User {
-            scenario: varied(&self.scenario, seed),
+            scenario: varied(&self.scenario, &self.pauses, seed, 0),
             reversed: Vec::new(),
         };
         let others = (1..).zip(&self.others).map(|(number, other)| User {
-            scenario: varied(&other.scenario, seed ^ (number << 32)),
+            scenario: varied(&other.scenario, &self.pauses, seed, number),
             reversed: other.reversed.clone(),
         });
         let users = std::iter::once(first).chain(others);
@@ -109,10 +119,19 @@ impl Prepared<'_> {
     }
 }
 
-/// A scenario with what a seed draws.
-fn varied(scenario: &Scenario, seed: u64) -> Scenario {
+/// The scenario of a user with what a seed draws.
+fn varied(scenario: &Scenario, pauses: &[Pauses], seed: u64, user: u32) -> Scenario {
     let mut scenario = scenario.clone();
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for Pauses { first, chunks } in pauses {
+        let chunk = scenario.exchanges.iter_mut().skip(*first);
+        let later = chunk.take(chunks.count as usize).skip(1);
+        for (exchange, pause) in later.zip(gaps(chunks, seed, user)) {
+            if let When::AfterEnd(_, wait) = &mut exchange.start {
+                *wait = pause;
+            }
+        }
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (u64::from(user) << 32));
     scenario.seed = rng.next_u64();
     let extra: Vec<Duration> = (scenario.links.iter())
         .map(|_| {
@@ -188,6 +207,7 @@ struct Builder<'e> {
     of_routes: Vec<&'e str>,
     /// Indices of links that are seen from their other end.
     reversed: Vec<usize>,
+    pauses: Vec<Pauses<'e>>,
     scenario: Scenario,
 }
 
@@ -266,6 +286,7 @@ impl<'e> Builder<'e> {
             used,
             of_routes,
             reversed,
+            pauses: Vec::new(),
             scenario,
         })
     }
@@ -281,6 +302,7 @@ impl<'e> Builder<'e> {
             parts,
             links: (self.used.iter().map(|l| l.name.get_ref().clone())).collect(),
             scenario: self.scenario,
+            pauses: self.pauses,
             others: Vec::new(),
         })
     }
@@ -433,7 +455,7 @@ impl<'e> Builder<'e> {
         })
     }
 
-    fn exchanges(&mut self, workload: &Workload, start: When, kept: bool, has_session: bool) {
+    fn exchanges(&mut self, workload: &'e Workload, start: When, kept: bool, has_session: bool) {
         let all = &mut self.scenario.exchanges;
         let bytes = workload.bytes.0;
         let class = workload.class;
@@ -444,11 +466,13 @@ impl<'e> Builder<'e> {
         };
         match workload.application() {
             Some(Application::Chunks(chunks)) => {
-                let pauses = gaps(chunks, self.e.seed.wrapping_add(self.user as u64));
-                for (number, pause) in (0..chunks.count).zip(pauses) {
-                    // The pause of the first chunk follows it.
+                self.pauses.push(Pauses {
+                    first: all.len(),
+                    chunks,
+                });
+                for number in 0..chunks.count {
                     let when = match all.len().checked_sub(1) {
-                        Some(last) if number > 0 => When::AfterEnd(last, pause),
+                        Some(last) if number > 0 => When::AfterEnd(last, chunks.least_gap),
                         _ => start,
                     };
                     all.push(Exchange {

@@ -111,6 +111,8 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
             }
         }
     }
+    // Those of its start: files may change while it runs.
+    let (date, commit) = (machine::date(), machine::commit(Path::new(".")));
     let rows = options.devices.len() * options.schemes.len();
     let progress = Progress::new(options.quiet, work.len() * rows);
     let rows = on_all_processors(work.len(), options.threads, progress, |number| {
@@ -122,7 +124,7 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
             None => options.seed.clone(),
             Some(_) => Vec::new(),
         },
-        commit: machine::commit(Path::new(".")).unwrap_or_default(),
+        commit: commit.unwrap_or_default(),
         seeds: options.seeds,
         summary: summary::groups(&rows),
         figures: figures::figures(&rows),
@@ -134,7 +136,7 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
         std::fs::write(path, text).at("write", path)?;
     }
     if let Some(path) = &options.html {
-        std::fs::write(path, page::to_html(&report, &machine::date())).at("write", path)?;
+        std::fs::write(path, page::to_html(&report, &date)).at("write", path)?;
     }
     if !options.quiet {
         let (summary, figures) = (

@@ -6,12 +6,13 @@ use toml::Spanned;
 
 use super::names::unknown;
 use crate::error::Result;
+use crate::experiment::assert::Assert;
 use crate::experiment::file::Experiment;
 use crate::experiment::place::Place;
 use crate::experiment::scheme::Scheme;
 
 pub(super) fn asserts(e: &Experiment, place: &Place) -> Result<()> {
-    for assert in &e.asserts {
+    for (number, assert) in (1..).zip(&e.asserts) {
         let named = [&assert.scheme, &assert.not_slower_than, &assert.versus];
         for scheme in named.into_iter().flatten() {
             if !e.schemes.iter().any(|s| s.name == *scheme) {
@@ -75,8 +76,69 @@ pub(super) fn asserts(e: &Experiment, place: &Place) -> Result<()> {
                 ));
             }
         }
+        if let Some(why) = cannot_fail(e, assert) {
+            let names = [
+                &assert.versus_workload,
+                &assert.versus,
+                &assert.not_slower_than,
+                &assert.scheme,
+                &assert.workload,
+                &assert.setting,
+                &assert.model,
+            ];
+            let span = names.into_iter().flatten().map(Spanned::span).next();
+            return Err(place.error(span, &format!("[[assert]] number {number}: {why}")));
+        }
     }
     Ok(())
+}
+
+/// The reason why an assert, whose names exist, can never be missed.
+fn cannot_fail(e: &Experiment, a: &Assert) -> Option<&'static str> {
+    let bounds = [
+        a.max_ratio,
+        a.max_seconds,
+        a.max_redundant_share,
+        a.max_finish_spread_s,
+        a.max_finish_spread_share,
+        a.min_finish_spread_s,
+        a.max_stall_s,
+    ];
+    let bounded = bounds.iter().any(Option::is_some) || a.not_slower_than.is_some();
+    if !bounded && a.quantity.is_none() {
+        return Some("it bounds nothing");
+    }
+    if a.on_average && a.quantity.is_none() {
+        return Some("`on_average` needs `quantity`");
+    }
+    if a.workload.is_some() && a.workload == a.versus_workload {
+        return Some("`versus_workload` must be another workload");
+    }
+    if a.scheme.is_some() && [&a.versus, &a.not_slower_than].contains(&&a.scheme) {
+        return Some("it compares a scheme with itself");
+    }
+    (!has_transfers(e, a)).then_some("these schemes carry none of the workloads")
+}
+
+/// Whether there are transfers that an assert is about, with those that it compares them with.
+fn has_transfers(e: &Experiment, a: &Assert) -> bool {
+    let is_named =
+        |name: Option<&Spanned<String>>, it: &Spanned<String>| name.is_none_or(|name| name == it);
+    let schemes = e.schemes.iter();
+    let mut schemes = schemes.filter(|s| is_named(a.scheme.as_ref(), &s.name));
+    schemes.any(|scheme| {
+        let carried = e.workloads.iter().filter(|w| scheme.carries(w));
+        let mut carried = carried.filter(|w| is_named(a.workload.as_ref(), &w.name));
+        carried.any(|workload| {
+            let others = [&a.versus, &a.not_slower_than].into_iter().flatten();
+            let mut others = others.filter_map(|name| e.schemes.iter().find(|s| s.name == *name));
+            let other_workload = a.versus_workload.as_ref().is_none_or(|name| {
+                let other = e.workloads.iter().find(|w| w.name == *name);
+                workload.name != *name && other.is_some_and(|w| scheme.carries(w))
+            });
+            others.all(|s| s.carries(workload)) && other_workload
+        })
+    })
 }
 
 pub(super) fn papers(e: &Experiment, place: &Place) -> Result<()> {
@@ -175,5 +237,81 @@ pub(super) fn parameter(e: &Experiment, place: &Place) -> Result<()> {
             wrong(span, "`parameter` must be a number")
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::tests::GOOD;
+
+    #[test]
+    fn asserts_that_cannot_fail_are_refused_with_their_place() {
+        let more = "[[workload]]\nname = \"large\"\ndirection = \"down\"\nbytes = \"9 MB\"\n\
+                    [[scheme]]\nname = \"one\"\nscheme = \"single\"\nworkloads = [\"large\"]\n\
+                    [[assert]]\nmax_seconds = 9\n[[assert]]\n";
+        let begin = format!("{GOOD}{more}");
+        let parse = |assert: &str| Experiment::parse("t.toml", &format!("{begin}{assert}"));
+        let seconds = "quantity = \"seconds\"\nat_most = 2.0\n";
+        for good in [
+            "scheme = \"one\"\nmax_ratio = 2.0\n".to_owned(),
+            "scheme = \"one\"\nnot_slower_than = \"two\"\n".to_owned(),
+            format!("versus = \"one\"\n{seconds}"),
+            format!("on_average = true\n{seconds}"),
+            format!("scheme = \"two\"\nversus_workload = \"small\"\n{seconds}"),
+        ] {
+            parse(&good).unwrap();
+        }
+        for (assert, place, words) in [
+            ("scheme = \"one\"\n".to_owned(), "scheme", "bounds nothing"),
+            ("on_average = true\n".to_owned(), "", "bounds nothing"),
+            (
+                "scheme = \"one\"\non_average = true\nmax_ratio = 2.0\n".to_owned(),
+                "scheme",
+                "needs `quantity`",
+            ),
+            (
+                "scheme = \"one\"\nworkload = \"small\"\nmax_ratio = 2.0\n".to_owned(),
+                "scheme",
+                "carry none",
+            ),
+            (
+                format!("workload = \"small\"\nversus = \"one\"\n{seconds}"),
+                "versus",
+                "carry none",
+            ),
+            (
+                "workload = \"small\"\nnot_slower_than = \"one\"\n".to_owned(),
+                "not_slower_than",
+                "carry none",
+            ),
+            (
+                format!("scheme = \"one\"\nversus_workload = \"small\"\n{seconds}"),
+                "versus_workload",
+                "carry none",
+            ),
+            (
+                format!("workload = \"small\"\nversus_workload = \"small\"\n{seconds}"),
+                "versus_workload",
+                "another workload",
+            ),
+            (
+                "scheme = \"two\"\nnot_slower_than = \"two\"\n".to_owned(),
+                "not_slower_than",
+                "with itself",
+            ),
+        ] {
+            let error = parse(&assert).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            let error = error.to_string();
+            let before = assert.lines().position(|line| line.starts_with(place));
+            let line = begin.lines().count() + before.unwrap() + 1;
+            let begins = match place {
+                "" => "t.toml: [[assert]] number 2: ".to_owned(),
+                _ => format!("t.toml:{line}: [[assert]] number 2: "),
+            };
+            assert!(error.starts_with(&begins), "{assert}: {error}");
+            assert!(error.contains(words), "{assert}: {error}");
+        }
     }
 }

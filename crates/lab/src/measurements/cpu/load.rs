@@ -27,6 +27,11 @@ const SOURCE_BYTES: usize = 8 << 20;
 /// The file that such a transfer writes, and its size.
 const SINK: &str = "sink";
 const RING: &str = "32 MiB";
+/// Beginning of the name of a folder for files; the process's number follows.
+const FOLDER: &str = "mpbond-cpu-";
+/// Time for which a log of the processor runs beyond its load, so that the load ends first. If the
+/// lab is killed, the log ends by itself.
+const LOG_BEYOND: Duration = Duration::from_secs(60);
 /// Size of a pipe: errors of a program beyond it are not read.
 const MAX_ERRORS_BYTES: u64 = 64 * 1024;
 
@@ -42,7 +47,12 @@ pub(super) struct Place {
 impl Place {
     /// A folder in memory where there is one, since a disk takes its own time.
     pub(super) fn new(schemes: &[Scheme]) -> Result<Self, String> {
-        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let memory = Path::new("/dev/shm");
+        remove_left(memory);
+        let prefix = format!("{FOLDER}{}-", std::process::id());
+        let mut named = tempfile::Builder::new();
+        named.prefix(&prefix);
+        let folder = named.tempdir_in(memory).or_else(|_| named.tempdir());
         let cables = cables_of(schemes).into_iter().map(|(link, units)| {
             let cable = Cable::new(units);
             let cable =
@@ -58,6 +68,19 @@ impl Place {
     fn cable(&self, link: Link) -> Option<&Cable> {
         let (_, cable) = self.cables.iter().find(|(of, _)| *of == link)?;
         Some(cable)
+    }
+}
+
+/// Removes folders of loads whose process has gone: a run that is interrupted leaves its own.
+fn remove_left(memory: &Path) {
+    let entries = std::fs::read_dir(memory).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(FOLDER));
+        let pid = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -165,6 +188,11 @@ impl Relayed {
     }
 }
 
+/// `--seconds` of the log beside a load of this length.
+fn log_seconds(length: Duration) -> String {
+    (length + LOG_BEYOND).as_secs_f64().to_string()
+}
+
 fn name_of(copies: Copies) -> &'static str {
     match copies {
         Copies::Two => "two",
@@ -207,10 +235,10 @@ impl Scheme {
         length: Duration,
         place: &Place,
     ) -> Result<Running, String> {
-        let logger = match self.logger {
-            true => Some(Program::start(None, &["cpulog", "--output", "/dev/null"])?),
-            false => None,
-        };
+        let seconds = log_seconds(length);
+        let log = ["cpulog", "--output", "/dev/null", "--seconds", &seconds];
+        let logger = self.logger.then(|| Program::start(None, &log));
+        let logger = logger.transpose()?;
         let duty = self.duty.map(Duty::start).transpose();
         let transfer = self.transfer.as_ref();
         let ends = transfer.map(|transfer| transfer.start(rate, length, place));
@@ -567,6 +595,30 @@ mod tests {
         let why = running.finish().unwrap_err();
         assert_eq!(why, "the processor log ended early: exit status: 3");
         assert_eq!(logged("exec sleep 600").finish(), Ok(None));
+    }
+
+    #[test]
+    fn a_log_ends_a_minute_after_its_load() {
+        assert_eq!(log_seconds(Duration::from_millis(12_500)), "72.5");
+    }
+
+    #[test]
+    fn a_folder_is_removed_after_its_process_has_gone() {
+        let own = Place::new(&[]).unwrap();
+        let name = own.folder.path().file_name().unwrap().to_str().unwrap();
+        let begin = format!("mpbond-cpu-{}-", std::process::id());
+        assert!(name.starts_with(&begin), "{name}");
+
+        let memory = tempfile::tempdir().unwrap();
+        // No process has the largest number.
+        let names = [name, "mpbond-cpu-4294967295-x", "mpbond-cpu-", "mpbond-x"];
+        for name in names {
+            std::fs::create_dir(memory.path().join(name)).unwrap();
+            std::fs::write(memory.path().join(name).join(SOURCE), "").unwrap();
+        }
+        remove_left(memory.path());
+        let is_there = names.map(|name| memory.path().join(name).exists());
+        assert_eq!(is_there, [true, false, true, true]);
     }
 
     #[test]

@@ -99,7 +99,11 @@ impl Watch {
         let names = QUANTITIES.iter().map(|(name, _)| (*name).to_owned());
         table.header.extend(names);
         for case in &self.cases {
-            let samples = self.samples(case);
+            let values = self.values(case);
+            let named = QUANTITIES.iter().zip(&values);
+            let notes = named.filter_map(|((name, _), of)| of.note(&case.name, name));
+            outcome.notes.extend(notes);
+            let samples: Vec<Sample> = values.iter().map(Values::sample).collect();
             let cell = |s: &Sample| s.mean().map_or("-".to_owned(), |v| format!("{v:.3}"));
             let mut row = vec![case.name.clone()];
             row.extend(samples.iter().map(cell));
@@ -134,15 +138,39 @@ impl Watch {
         Ok(outcome)
     }
 
-    /// Values of each quantity, of the seeds in which it has one.
-    fn samples(&self, case: &Case) -> Vec<Sample> {
-        let runs = (1..=self.seeds).filter_map(|seed| {
+    /// Values of each quantity.
+    fn values(&self, case: &Case) -> Vec<Values> {
+        let runs = (1..=self.seeds).map(|seed| {
             let setup = case.setup(u64::from(seed)).ok()?;
             Some(mpbond_sim::wear::run(&setup))
         });
         let runs: Vec<_> = runs.collect();
-        let sample = |of: &quantities::Of| Sample::new(runs.iter().filter_map(of).collect());
-        QUANTITIES.iter().map(|(_, of)| sample(of)).collect()
+        let of_all = |of: &quantities::Of| runs.iter().map(|run| of(run.as_ref()?)).collect();
+        QUANTITIES
+            .iter()
+            .map(|(_, of)| Values(of_all(of)))
+            .collect()
+    }
+}
+
+/// Values of a quantity in all runs of a case; `None` where a run has none, as the time of a
+/// transfer that did not end.
+struct Values(Vec<Option<f64>>);
+
+impl Values {
+    /// The values, if all runs have one: those of some would be of the best runs only.
+    fn sample(&self) -> Sample {
+        let all: Option<Vec<f64>> = self.0.iter().copied().collect();
+        Sample::new(all.unwrap_or_default())
+    }
+
+    /// A note on values that some runs lack, and others have.
+    fn note(&self, case: &str, name: &str) -> Option<String> {
+        let runs = self.0.len();
+        let missing = self.0.iter().filter(|value| value.is_none()).count();
+        (0 < missing && missing < runs).then(|| {
+            format!("{case}: {missing} of {runs} runs have no {name}: there is no mean of it")
+        })
     }
 }
 
@@ -203,6 +231,19 @@ mod tests {
             mean < greatest && greatest < 3.0 * mean,
             "{mean} {greatest}"
         );
+    }
+
+    #[test]
+    fn there_is_no_mean_of_the_runs_that_ended_alone() {
+        let of = |values: &[Option<f64>]| {
+            let values = Values(values.to_vec());
+            (values.sample().mean(), values.note("a", "time_s"))
+        };
+        assert_eq!(of(&[Some(1.0), Some(3.0)]), (Some(2.0), None));
+        let note = "a: 1 of 2 runs have no time_s: there is no mean of it";
+        assert_eq!(of(&[Some(1.0), None]), (None, Some(note.to_owned())));
+        // It is none of the case.
+        assert_eq!(of(&[None, None]), (None, None));
     }
 
     #[test]
