@@ -193,5 +193,8 @@ class Client:
         try:
             for line in response:
                 yield json.loads(line)
+        except socket.timeout as error:
+            # Before Python 3.10 it is no TimeoutError.
+            raise TimeoutError(str(error)) from error
         finally:
             connection.close()

@@ -210,7 +210,7 @@ export class Client {
 
   /** Counters of all links, at this interval. Ends with the daemon, or when `signal` is aborted. */
   async *samples({ everyMs = 1000, signal } = {}) {
-    const timeoutMs = 10_000 + everyMs;
+    const timeoutMs = this.#timeoutMs + everyMs;
     yield* this.#lines(`/v1/samples?every_ms=${everyMs}`, { timeoutMs, signal });
   }
 

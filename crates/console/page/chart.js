@@ -67,9 +67,10 @@ function nice(number) {
 const UNITS = [[1e9, 'Gbit/s'], [1e6, 'Mbit/s'], [1e3, 'kbit/s'], [1, 'bit/s']];
 
 export class Chart {
-  constructor(place, readout) {
+  constructor(place, readout, spoken) {
     this.place = place;
     this.readout = readout;
+    this.spoken = spoken;
     this.state = null;
     this.cursor = null;
     this.svg = element('svg', { role: 'presentation', focusable: 'false' }, place);
@@ -120,8 +121,8 @@ export class Chart {
   /** Moves the cursor; what it says is read aloud only where keys have moved it. */
   choose(t, aloud = false) {
     this.cursor = t;
-    this.readout.setAttribute('aria-live', aloud ? 'polite' : 'off');
     this.drawCursor();
+    this.spoken.textContent = aloud ? this.readout.textContent : '';
   }
 
   draw() {

@@ -10,7 +10,7 @@ const HISTORY_S = 600;
 const MAX_EVENTS = 256;
 
 const state = { samples: [], events: [], frame: null, t: 0, owner: null };
-const chart = new Chart(document.getElementById('chart'), document.getElementById('readout'));
+const chart = new Chart(...['chart', 'readout', 'spoken'].map((id) => document.getElementById(id)));
 
 function take(line) {
   state.t = line.t;

@@ -209,7 +209,9 @@ function streams({ frame, owner }) {
   put(at('streams-name'), known ? 'Application, destination' : 'Destination');
   put(at('streams-none'), none);
   at('streams-none').hidden = !none;
-  const slots = new Map(frame.paths.map((p) => [p.name, p.slot]));
+  const slots = new Map();
+  // At a proxy, paths of several primaries may have one name: these have no colour.
+  frame.paths.forEach((p) => slots.set(p.name, slots.has(p.name) ? undefined : p.slot));
   each(at('streams-rows'), streamRows(applications), (r) => r.key, makeStream, (row, { of, group, key }) => {
     const cells = row.fields;
     const sum = group ?? of;
@@ -390,12 +392,14 @@ function makeRemove() {
   const button = make('button', 'remove', 'Remove');
   button.type = 'button';
   let until = 0;
+  let timer = 0;
   button.addEventListener('click', () => {
+    clearTimeout(timer);
     const isConfirmed = Date.now() < until;
     until = isConfirmed ? 0 : Date.now() + CONFIRM_MS;
     put(button, isConfirmed ? 'Remove' : 'Confirm removal');
     if (isConfirmed) remove(button.dataset.device);
-    else setTimeout(() => put(button, 'Remove'), CONFIRM_MS);
+    else timer = setTimeout(() => put(button, 'Remove'), CONFIRM_MS);
   });
   return button;
 }

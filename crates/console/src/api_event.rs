@@ -41,7 +41,7 @@ impl ApiEvent {
                 "a path to the proxy works again".to_owned(),
             ),
             "policy.changed" => (Kind::PolicyChanged, "another policy is in force".to_owned()),
-            "stream.rule" => (Kind::PolicyChanged, reason.to_owned()),
+            "stream.rule" => (Kind::StreamRule, reason.to_owned()),
             "cap.warn" => (Kind::LimitNear, format!("{cap}: much of it is used")),
             "cap.reached" => (Kind::LimitReached, format!("{cap}: all of it is used")),
             "battery.low" => (

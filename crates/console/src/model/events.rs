@@ -42,6 +42,9 @@ pub(crate) enum Kind {
     OutageEnd,
     /// Another policy is in force.
     PolicyChanged,
+    /// An open connection keeps its rule, although that policy would treat it otherwise. The text
+    /// names its ends.
+    StreamRule,
     /// Much of a cap or a budget is used.
     LimitNear,
     /// All of it is used, or a battery is below its floor.

@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::answers::{Body, plain, with_type};
 use super::hub::Hub;
+use crate::model::{Event, Kind};
 
 /// Roles of daemons. They and the file go to a program that may run as root, and what tells them
 /// may be a daemon that was taken over.
@@ -76,6 +77,7 @@ impl Bundles {
             false => json!({ "error": "the daemon has told no role" }),
         };
         let (now, events) = hub.events();
+        let events = without_destinations(events);
         let made_at = SystemTime::now().duration_since(UNIX_EPOCH);
         let bundle = json!({
             "about": ABOUT,
@@ -93,6 +95,12 @@ impl Bundles {
         response.headers_mut().insert(CONTENT_DISPOSITION, name);
         response
     }
+}
+
+/// The events that name no ends of a connection.
+fn without_destinations(mut events: Vec<Event>) -> Vec<Event> {
+    events.retain(|event| event.kind != Kind::StreamRule);
+    events
 }
 
 fn role_of(status: &Value) -> Option<&'static str> {
@@ -182,6 +190,7 @@ fn run(program: &Path, role: &str, file: &Path, within: Duration) -> io::Result<
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
+    use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -189,9 +198,35 @@ mod tests {
     /// A program of these lines of shell.
     fn shell(folder: &Path, lines: &str) -> PathBuf {
         let program = folder.join("mpbond");
-        std::fs::write(&program, format!("#!/bin/sh\n{lines}\n")).unwrap();
+        // By another process: a program that is being written to cannot be run, and a process that
+        // another test starts meanwhile would have inherited the open file.
+        let mut cat = Command::new("sh")
+            .args(["-c", "cat >\"$0\""])
+            .arg(&program)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut to = cat.stdin.take().unwrap();
+        write!(to, "#!/bin/sh\n{lines}\n").unwrap();
+        drop(to);
+        assert!(cat.wait().unwrap().success());
         std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
         program
+    }
+
+    #[test]
+    fn events_that_name_the_ends_of_connections_are_left_out() {
+        let event = |kind| Event {
+            id: 1,
+            t: 0.5,
+            kind,
+            subject: String::new(),
+            text: String::new(),
+        };
+        let kinds = [Kind::PolicyChanged, Kind::StreamRule, Kind::PathUp];
+        let told = without_destinations(kinds.map(event).to_vec());
+        let told: Vec<_> = told.into_iter().map(|event| event.kind).collect();
+        assert_eq!(told, [Kind::PolicyChanged, Kind::PathUp]);
     }
 
     fn error(found: &Value) -> &str {
@@ -259,8 +294,8 @@ mod tests {
         let list = folder.path().join("pid");
         let lines = format!("sleep 600 & echo $! > {}; wait", list.display());
         let program = shell(folder.path(), &lines);
-        let found = run(&program, "proxy", &program, Duration::from_secs(2));
-        assert_eq!(found.unwrap_err().to_string(), "no result within 2s");
+        let found = run(&program, "proxy", &program, Duration::from_secs(4));
+        assert_eq!(found.unwrap_err().to_string(), "no result within 4s");
         let pid = std::fs::read_to_string(list).unwrap();
         let stat = format!("/proc/{}/stat", pid.trim());
         let deadline = Instant::now() + Duration::from_secs(10);

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mpbond_testing::command_line::compare;
-use mpbond_testing::{Need, Outcome, has_script};
+use mpbond_testing::{Need, Outcome, has_script, write_script};
 use serde_json::{Value, json};
 
 use crate::console::{CONSOLE, Console};
@@ -241,8 +241,7 @@ fn opened(daemon: &Daemon, folder: &Path) -> (Console, [String; 4]) {
          cut -d ' ' -f 5 /proc/$$/stat; }} >{0}.new && mv {0}.new {0}\n",
         seen.display()
     );
-    std::fs::write(&browser, script).unwrap();
-    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&browser, &script);
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let runtime = daemon.folder().to_str().unwrap();
     let variables = [("PATH", path.as_str()), ("XDG_RUNTIME_DIR", runtime)];
