@@ -16,8 +16,8 @@ use tracing::warn;
 
 use crate::config::{folder_of, give_to_owner};
 
-/// Maximum size in bytes.
-const MAX_BYTES: u64 = 1 << 20;
+/// Maximum size in bytes. The accounts of all rules and links that a policy may have take 5 MiB.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Age from which a version that is not whole is nobody's.
 const LEFT_OVER_AFTER: Duration = Duration::from_secs(600);
@@ -69,8 +69,12 @@ impl AccountFile {
             io::Error::new(io::ErrorKind::InvalidData, Damaged(at(problem)))
         };
         let mut text = String::new();
-        let read = File::open(&self.path).and_then(|f| f.take(MAX_BYTES).read_to_string(&mut text));
+        let open = File::open(&self.path);
+        let read = open.and_then(|f| f.take(MAX_BYTES + 1).read_to_string(&mut text));
         match read {
+            Ok(octets) if octets as u64 > MAX_BYTES => {
+                return Err(wrong(&"it is too long; remove it to begin at 0"));
+            }
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) if e.kind() == io::ErrorKind::InvalidData => {
@@ -344,6 +348,9 @@ mod tests {
         assert!(error.get_ref().is_some_and(|e| e.is::<Damaged>()));
         let error = error.to_string();
         assert!(error.contains("no text; remove it"), "{error}");
+        fs::write(&file.path, "#".repeat(MAX_BYTES as usize + 1)).unwrap();
+        let error = file.read::<Account>().unwrap_err().to_string();
+        assert!(error.contains("it is too long; remove it"), "{error}");
     }
 
     #[test]

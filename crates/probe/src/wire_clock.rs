@@ -10,8 +10,8 @@ use serde::Serialize;
 use crate::record::{Pair, Probe};
 use crate::statistics::Distribution;
 
-/// Maximum skew between two clocks that are not compared: each is within ±100 ppm, of phones and
-/// sniffers alike (section 3.2), so two are within 200 of each other.
+/// Maximum skew between two clocks that are not compared: among phones and sniffers it is within
+/// ±100 ppm (section 3.2), and twice that is allowed.
 const UNKNOWN_SKEW: f64 = 2e-4;
 
 /// Stamps of this host that enclose those of the wire.

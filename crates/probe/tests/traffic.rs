@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use mpbond_probe::traffic::{
     ClientOptions, Direction, Event, Flow, Server, ServerOptions, Summary, Target, run,
 };
+use mpbond_testing::free_address;
 
 fn server(address: &str) -> Server {
     Server::start(ServerOptions::new(address.parse().unwrap())).unwrap()
@@ -90,11 +91,12 @@ fn bulk_ends_with_its_time() {
     }
 }
 
-/// The server is down for half a second, and has no state of the run after that.
+/// The server is down for a second, and has no state of the run after that.
 #[test]
 fn a_server_that_is_restarted_loses_nothing() {
-    let first = server("127.0.0.1:0");
-    let address = first.address();
+    // No other test's connection gets this port meanwhile.
+    let address = free_address();
+    let first = server(&address.to_string());
     let mut o = options(address);
     o.duration = Duration::from_millis(1500);
     (o.down, o.up) = (chunks(10), chunks(10));
@@ -103,7 +105,7 @@ fn a_server_that_is_restarted_loses_nothing() {
     let operator = std::thread::spawn(move || {
         kill.recv().unwrap();
         drop(first);
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(1_000));
         server(&address.to_string())
     });
     let (mut events, mut told) = (Vec::new(), 0);

@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn the_time_for_an_answer_is_limited() {
         let within = Duration::from_millis(400);
-        for others in [0, 15] {
+        for others in [0, 60] {
             let (controller, socket) = UnixDatagram::pair().unwrap();
             let controller = thread::spawn(move || {
                 for _ in 0..others {
@@ -221,7 +221,7 @@ mod tests {
                 error.to_string(),
                 "the controller does not answer Read RSSI"
             );
-            assert!(took < within * 3 / 2, "{took:?}, {others} others");
+            assert!(took < within * 7 / 2, "{took:?}, {others} others");
             controller.join().unwrap();
         }
     }

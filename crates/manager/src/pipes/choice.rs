@@ -170,7 +170,10 @@ impl Choice {
             self.draining.retain(|draining| draining.link != link);
             self.trial = self.trial.filter(|trial| trial.link != link);
             match self.used == link {
-                true => self.begin(),
+                true => {
+                    self.trial = None;
+                    self.begin();
+                }
                 false => self.sort(),
             }
             self.steps.push(Step::Roles);

@@ -189,7 +189,8 @@ impl Inner {
                         return Received::Gone;
                     }
                 }
-                Ok(None) if eof => {
+                // Nothing behind the end of the TLS stream is a record, and none of it is taken.
+                Ok(None) if eof || io.tls.peer_closed() => {
                     self.broken(id, &"closed by the other end");
                     return Received::Gone;
                 }

@@ -9,7 +9,7 @@ use crate::status::{PathStatus, PeerStatus, SessionStatus};
 /// Maximum number of peers with counters of their own, and of names of one peer's paths; the rest
 /// is counted under [`OTHER`].
 const MAX_PEERS: usize = 1_024;
-pub(super) const MAX_NAMES: usize = 32;
+pub(super) const MAX_NAMES: usize = 64;
 const OTHER: &str = "other";
 
 /// Number of ended sessions whose ids are kept: a status that was being made meanwhile may have

@@ -210,7 +210,7 @@ async fn serve(
     }
     let successor = tokio::select! {
         () = own.status.serve(|_| status(), || reloader.reload()) => None,
-        successor = own.handover.wait() => Some(successor),
+        successor = own.handover.wait(|| ()) => Some(successor),
         reason = stop.wait() => {
             info!(reason, "stopping");
             None

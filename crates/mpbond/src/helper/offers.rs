@@ -89,9 +89,13 @@ impl Helper {
         let stream = L2Stream::open(socket, config).map_err(|e| e.to_string())?;
         stream.fail_at_loss();
         (self.frames.open.borrow_mut()).insert(channel, stream.handle());
+        // The socket is free again when both tasks have ended.
+        let share = Rc::new(share);
+        let of_channel = Rc::clone(&share);
         let (helper, end, events) = (Rc::clone(self), stream.end(), events.clone());
         crate::task::spawn_local(async move {
             let outcome = outcome(end).await;
+            drop(of_channel);
             helper.frames.open.borrow_mut().remove(&channel);
             if let Outcome::Failed(reason) = outcome {
                 helper.channel_failed(primary, wire.interface, reason.clone());
@@ -101,7 +105,6 @@ impl Helper {
         let relay = Rc::clone(self).receive_frames(primary, stream);
         crate::task::spawn_local(async move {
             relay.await;
-            // The socket is free again.
             drop(share);
         });
         Ok(mac)

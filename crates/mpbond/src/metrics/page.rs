@@ -238,15 +238,20 @@ fn gauges_of_paths(page: &mut Page, s: &Status) {
         let all = current.iter();
         all.map(|(labels, f)| (labels.clone(), value(f))).collect()
     };
+    // Zero where nothing was measured.
+    let measured = |value: fn(&SubflowStatus) -> f64| -> Samples {
+        let all = each(value).into_iter();
+        all.filter(|(_, value)| *value > 0.0).collect()
+    };
     page.gauge(
         "mpbond_path_pad_seconds",
         "Pipe-aware delay.",
-        each(|f| f.pad_ms / 1e3),
+        measured(|f| f.pad_ms / 1e3),
     );
     page.gauge(
         "mpbond_path_rtt_seconds",
         "Round-trip time over all hops.",
-        each(|f| f.rtt_ms / 1e3),
+        measured(|f| f.rtt_ms / 1e3),
     );
     page.gauge(
         "mpbond_path_sender_bytes",
@@ -388,6 +393,7 @@ mod tests {
             name: "a \"b\"".into(),
             state: state.into(),
             pad_ms: 40.0 * f64::from(id),
+            rtt_ms: 30.0 * f64::from(id),
             th_mbps: Some(8.0),
             ..SubflowStatus::default()
         }

@@ -519,6 +519,17 @@ impl Primary {
         self.limits.usage.borrow_mut().save_at_end(now, &caps);
     }
 
+    /// Whether a link may carry no bytes now. One that stands by behind its cap may.
+    pub(super) fn forbids_a_link(&self) -> bool {
+        let policy = self.policy.borrow();
+        let is_off = |link: &String| {
+            let cap = policy.as_ref().and_then(|policy| policy.cap(link));
+            cap.is_some_and(|cap| cap.at_cap == AtCap::Off)
+        };
+        let excluded = self.limits.excluded();
+        !excluded.low.is_empty() || excluded.used_up.iter().any(is_off)
+    }
+
     /// Counts what has moved until now, for a status: at an own link also what other programs have
     /// while no bytes of connections do. Links are excluded by the watch alone.
     pub(super) fn count_for_status(&self) {

@@ -18,9 +18,9 @@ use crate::usage::{Budgets, Capped, InterfaceBytes, Usage};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Excluded {
     /// Links whose caps are used up.
-    used_up: BTreeSet<String>,
+    pub(super) used_up: BTreeSet<String>,
     /// Links whose devices' batteries are below their floors.
-    low: BTreeMap<String, Charge>,
+    pub(super) low: BTreeMap<String, Charge>,
 }
 
 /// What a helper has told of its device.
@@ -95,6 +95,15 @@ impl Limits {
             is_awaited: Cell::default(),
             looked: RefCell::default(),
         })
+    }
+
+    /// Reads what was used again, before anything was counted here.
+    ///
+    /// # Errors
+    /// Those of [`Self::load`].
+    pub(super) fn reload(&self, identity: &Path) -> io::Result<()> {
+        self.usage.replace(Usage::load(identity)?);
+        Ok(())
     }
 
     /// Whether the cap of a link is used up.

@@ -160,6 +160,10 @@ async fn serve(
     let (config, notify) = (&primary.config, Notify::connect());
     let path = &config.status_socket;
     let mut own = Listeners::open("primary", path, config.metrics, config.take_over).await?;
+    if own.predecessor.is_some() {
+        // That process has just written it.
+        primary.limits.reload(&config.identity)?;
+    }
     let api_socket = api::path_beside(path);
     let api_listener = api::listen(&mut own, &api_socket);
     let has_api = api_listener.is_some();
@@ -261,7 +265,11 @@ async fn serve(
     let mut is_ordered = true;
     let successor = tokio::select! {
         () = own.status.serve(status, || reloader.reload()) => None,
-        successor = own.handover.wait() => Some(successor),
+        successor = own.handover.wait(|| primary.save_usage()) => Some(successor),
+        () = lost(&mut interception) => {
+            // Another start installs the rules again; without them all goes direct.
+            anyhow::bail!("the process that holds the rules of interception was killed");
+        }
         reason = stop.wait() => {
             info!(reason, "stopping");
             is_ordered = reason != FAILURE;
@@ -318,6 +326,14 @@ async fn serve(
         successor,
         is_ordered,
     })
+}
+
+/// Waits until interception has ended by itself; without end where there is none.
+async fn lost(interception: &mut Option<Interception>) {
+    match interception {
+        Some(interception) => interception.lost().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Ends the sessions of this process, and at the same time those of the process before, if there is

@@ -12,6 +12,8 @@ use crate::config::{OnProxyLoss, PrimaryConfig};
 impl Primary {
     /// Puts another configuration in force.
     pub(super) fn configure(self: &Rc<Self>, config: &PrimaryConfig) {
+        // What links that go now have moved is of their caps, too.
+        self.count_for_status();
         self.configure_links(config);
         let is_other_policy = self.policy_source.borrow().as_ref() != config.policy.as_ref();
         if is_other_policy {

@@ -77,6 +77,14 @@ pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
         reach,
         has_look_ups,
     } = rescuable;
+    // The system's route may lead over that link. Look-ups are no connections.
+    if !has_look_ups && primary.forbids_a_link() {
+        return info!(
+            %to,
+            "the proxy does not answer: connection waits for it, since a cap or a floor excludes \
+             a link"
+        );
+    }
     if driver.reclaim_asked(stream) {
         // Its client waits, and is served without the session.
         return;

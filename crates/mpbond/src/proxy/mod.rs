@@ -122,10 +122,11 @@ async fn serve(
     let status = {
         let (proxy, team) = (Arc::clone(&proxy), Rc::clone(&team));
         let (before, reloader) = (own.predecessor.clone(), Rc::clone(&reloader));
-        move || {
+        move |has_transfers: bool| {
             let note = before.as_ref().and_then(|before| before.note());
             let team = team.get().cloned().unwrap_or_default();
-            let (status, reloader) = (status(Arc::clone(&proxy), team, note), Rc::clone(&reloader));
+            let status = status(Arc::clone(&proxy), team, note, has_transfers);
+            let reloader = Rc::clone(&reloader);
             async move {
                 let mut status = status.await;
                 reloader.describe(&mut status);
@@ -172,7 +173,8 @@ async fn serve(
         accepting.spawn_local(Rc::clone(&door).accept(listener, serve.clone()));
     }
     if let Some(metrics) = own.metrics {
-        accepting.spawn_local(metrics::serve(metrics, status.clone()));
+        let status = status.clone();
+        accepting.spawn_local(metrics::serve(metrics, move || status(false)));
     }
     let revoked = {
         let workers = Arc::clone(&workers);
@@ -184,10 +186,10 @@ async fn serve(
     crate::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
     crate::task::spawn_local(give_back(proxy.memory.clone()));
     let successor = {
-        let mut serving = std::pin::pin!(own.status.serve(|_| status(), || reloader.reload()));
+        let mut serving = std::pin::pin!(own.status.serve(status, || reloader.reload()));
         let successor = tokio::select! {
             () = &mut serving => None,
-            successor = own.handover.wait() => Some(successor),
+            successor = own.handover.wait(|| ()) => Some(successor),
             reason = stop.wait() => {
                 info!(reason, "stopping");
                 None
@@ -332,8 +334,9 @@ impl Entrance {
                 .await
                 .context("an enrolment that took too long")?;
         }
-        visitor.authenticated();
         let (record, octets) = first_record(&mut tls).await?;
+        // Until its hello it counts among those of its source: a trusted device may send none.
+        visitor.authenticated();
         let (hello, rest) = match parse_hello(record) {
             Ok(x) => x,
             Err(e) => {
@@ -395,12 +398,17 @@ async fn first_record(tls: &mut TlsStream) -> anyhow::Result<(Bytes, u64)> {
     }
 }
 
-async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>, note: Option<String>) -> Status {
+async fn status(
+    proxy: Arc<Proxy>,
+    workers: Arc<Vec<Worker>>,
+    note: Option<String>,
+    has_transfers: bool,
+) -> Status {
     let mut sessions = Vec::new();
     let mut transfers = proxy.log.closed();
     for w in workers.iter() {
         let (answer, answered) = oneshot::channel();
-        w.order(Order::Status(answer));
+        w.order(Order::Status(has_transfers, answer));
         if let Ok((s, t)) = answered.await {
             sessions.extend(s);
             transfers.extend(t);

@@ -46,7 +46,8 @@ type Report = (Vec<SessionStatus>, Vec<TransferStatus>);
 /// Message to a worker.
 pub(super) enum Order {
     Subflow(Box<Arrival>),
-    Status(oneshot::Sender<Report>),
+    /// With the open streams, if so said.
+    Status(bool, oneshot::Sender<Report>),
     /// Trust may have changed.
     Revoke,
     /// No new streams: what is open goes on.
@@ -143,8 +144,8 @@ impl Work {
         while let Some(order) = orders.recv().await {
             match order {
                 Order::Subflow(arrival) => self.subflow(*arrival),
-                Order::Status(answer) => {
-                    let _ = answer.send(self.status());
+                Order::Status(has_transfers, answer) => {
+                    let _ = answer.send(self.status(has_transfers));
                 }
                 Order::Revoke => self.revoke(),
                 Order::Drain => self.drain(),
@@ -187,11 +188,12 @@ impl Work {
         }
     }
 
-    fn status(&self) -> Report {
+    fn status(&self, has_transfers: bool) -> Report {
         let drivers = self.drivers.borrow();
+        let told = drivers.values().filter(|_| has_transfers);
         (
             drivers.values().map(Driver::status).collect(),
-            drivers.values().flat_map(Driver::open_transfers).collect(),
+            told.flat_map(Driver::open_transfers).collect(),
         )
     }
 

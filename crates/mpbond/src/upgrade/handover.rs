@@ -112,8 +112,9 @@ impl Handover {
         self.keeps_file = self.listener.is_none();
     }
 
-    /// Waits for a new process that has taken everything over.
-    pub(crate) async fn wait(&mut self) -> Successor {
+    /// Waits for a new process that has taken everything over. `prepare` is called before one is
+    /// given the listeners.
+    pub(crate) async fn wait(&mut self, prepare: impl Fn()) -> Successor {
         loop {
             let Some(listener) = &self.listener else {
                 return std::future::pending().await;
@@ -126,7 +127,7 @@ impl Handover {
                     continue;
                 }
             };
-            match timeout(READY_WITHIN, self.hand_over(stream)).await {
+            match timeout(READY_WITHIN, self.hand_over(stream, &prepare)).await {
                 Ok(Ok(successor)) => {
                     self.keeps_file = true;
                     self.listeners.clear();
@@ -138,7 +139,11 @@ impl Handover {
         }
     }
 
-    async fn hand_over(&self, stream: UnixStream) -> anyhow::Result<Successor> {
+    async fn hand_over(
+        &self,
+        stream: UnixStream,
+        prepare: &impl Fn(),
+    ) -> anyhow::Result<Successor> {
         let line = Line::new(stream);
         line.check_user()?;
         let process = match line.receive().await? {
@@ -155,6 +160,7 @@ impl Handover {
             line.send(&Message::Refused { reason }, &[]).await?;
             bail!("more than {MAX_LISTENERS} listeners");
         }
+        prepare();
         let names = self.listeners.iter().map(|(name, _)| name.clone());
         let listeners = Message::Listeners {
             process: std::process::id(),
@@ -238,7 +244,7 @@ mod tests {
         old.offer("a".to_owned(), &listener).unwrap();
         drop(listener);
         let hand_over = async {
-            let successor = old.wait().await;
+            let successor = old.wait(|| ()).await;
             successor.connection().await.unwrap()
         };
         let take = async {
@@ -273,7 +279,7 @@ mod tests {
             old.offer(n.to_string(), &listener).unwrap();
         }
         let error = tokio::select! {
-            _ = old.wait() => panic!("it was taken over"),
+            _ = old.wait(|| ()) => panic!("it was taken over"),
             taken = take_over(&status_socket, "primary") => taken.unwrap_err(),
         };
         let said = error.to_string();

@@ -115,7 +115,7 @@ mod tests {
             }
         };
         let receiving = async {
-            let successor = old.wait().await;
+            let successor = old.wait(|| ()).await;
             receive(successor, door, serve).await;
         };
         let passing = async {

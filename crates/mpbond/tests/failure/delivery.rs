@@ -178,7 +178,8 @@ fn downloaded(bond: &Bond) -> TcpStream {
     s
 }
 
-/// The application reads at some 40 MB/s, from now on.
+/// The application reads with pauses, from now on. On a busy machine they are longer, and a primary
+/// that stops waits for no longer than 2 s.
 fn reads_everything(mut s: TcpStream) -> thread::JoinHandle<std::io::Result<usize>> {
     thread::spawn(move || {
         let (mut at, mut block) = (0, vec![0; 200_000]);
@@ -190,7 +191,7 @@ fn reads_everything(mut s: TcpStream) -> thread::JoinHandle<std::io::Result<usiz
                     at += n;
                 }
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(1));
         }
     })
 }

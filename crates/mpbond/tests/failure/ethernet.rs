@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 
 use crate::apart::Apart;
 use crate::daemons::{
-    Bond, Daemon, WITHIN, byte, download, is_pattern, origin, text, until, until_within,
+    Bond, Daemon, Download, WITHIN, byte, download, is_pattern, origin, text, until, until_within,
 };
 use crate::reload::{read, write};
 
@@ -159,6 +159,28 @@ impl Bonded {
     }
 }
 
+/// Daemons, and a download of which frames have carried so many bytes. All starts again, up to
+/// three times, where TCP has taken over before: a process that gets no processor for 300 ms is a
+/// peer that has fallen silent.
+fn carrying(start: impl Fn() -> Bonded, bytes: u64) -> (Bonded, Download) {
+    for _ in 0..3 {
+        let bonded = start();
+        let download = download(bonded.bond(), origin(), SIZE);
+        let mut carried = 0;
+        until("frames carry", || {
+            carried = bonded.carried("ethernet")[0];
+            carried > bytes || !bonded.frames().used
+        });
+        let frames = bonded.frames();
+        if carried > bytes && frames.used {
+            return (bonded, download);
+        }
+        let silent = |reason: &String| reason.contains("does not answer");
+        assert!(frames.reason.as_ref().is_none_or(silent), "{frames:?}");
+    }
+    panic!("TCP has taken over each time");
+}
+
 impl Drop for Bonded {
     fn drop(&mut self) {
         if thread::panicking() {
@@ -242,9 +264,7 @@ fn silent() {
     if !is_called_for() {
         return;
     }
-    let bonded = Bonded::start(apart(false), 1);
-    let download = download(bonded.bond(), origin(), SIZE);
-    until("frames carry", || bonded.carried("ethernet")[0] > 1_000_000);
+    let (bonded, download) = carrying(|| Bonded::start(apart(false), 1), 1_000_000);
     // TCP passes as before.
     bonded.apart.there_obeys(
         "table netdev cut {
@@ -271,6 +291,17 @@ fn lossy() {
     if !is_called_for() {
         return;
     }
+    // As in `carrying`.
+    let mut reasons = (0..3).map(|_| reason_of_loss());
+    let reason = reasons.find(|reason| !reason.contains("does not answer"));
+    let why = "more than 1 % of the Ethernet frames are lost: TCP has to be used";
+    // If the RESET is faster than the message, the next offer is refused with it.
+    let ends_with_it = reason.as_ref().is_some_and(|reason| reason.ends_with(why));
+    assert!(ends_with_it, "{reason:?}");
+}
+
+/// Why frames are not used any more over a link that loses five per cent of them.
+fn reason_of_loss() -> String {
     let bonded = Bonded::start(apart(false), 1);
     bonded.apart.there_obeys(
         "table netdev cut {
@@ -285,10 +316,7 @@ fn lossy() {
     assert!(bonded.carried("tcp")[0] > 1_000_000);
     let frames = bonded.frames();
     assert!(!frames.used, "{frames:?}");
-    let why = "more than 1 % of the Ethernet frames are lost: TCP has to be used";
-    // If the RESET is faster than the message, the next offer is refused with it.
-    let reason = frames.reason.unwrap();
-    assert!(reason.ends_with(why), "{reason}");
+    frames.reason.unwrap()
 }
 
 #[test]
@@ -297,10 +325,7 @@ fn down() {
     if !is_called_for() {
         return;
     }
-    let bonded = both_ways();
-    assert!(bonded.frames().used);
-    let download = download(bonded.bond(), origin(), SIZE);
-    until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
+    let (bonded, download) = carrying(both_ways, 500_000);
     bonded.apart.helper_runs("ip link set pipe1 down");
     bonded
         .helper
@@ -317,10 +342,7 @@ fn gone() {
     if !is_called_for() {
         return;
     }
-    let bonded = both_ways();
-    assert!(bonded.frames().used);
-    let download = download(bonded.bond(), origin(), SIZE);
-    until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
+    let (bonded, download) = carrying(both_ways, 500_000);
     bonded.apart.there(&["link del pipe0"]);
     assert_eq!(download.end().unwrap(), SIZE as usize);
     upload(bonded.bond(), 1_000_000);
@@ -335,9 +357,7 @@ fn stands_still() {
     if !is_called_for() {
         return;
     }
-    let bonded = Bonded::start(apart(false), 1);
-    let download = download(bonded.bond(), origin(), SIZE);
-    until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
+    let (bonded, download) = carrying(|| Bonded::start(apart(false), 1), 500_000);
     bonded.helper.signal(Signal::SIGSTOP);
     let why = "the peer does not answer over Ethernet frames: TCP has to be used";
     until("the primary knows", || !bonded.frames().used);
@@ -355,10 +375,7 @@ fn killed() {
     if !is_called_for() {
         return;
     }
-    let mut bonded = both_ways();
-    assert!(bonded.frames().used);
-    let download = download(bonded.bond(), origin(), SIZE);
-    until("frames carry", || bonded.carried("ethernet")[0] > 500_000);
+    let (mut bonded, download) = carrying(both_ways, 500_000);
     bonded.helper.signal(Signal::SIGKILL);
     assert_eq!(download.end().unwrap(), SIZE as usize);
     bonded.primary.logs("control connection lost: ");

@@ -85,8 +85,13 @@ fn the_rate_of_the_hs_path_is_reported_until_the_store_is_half_full() {
             }
             assert!(!is_full || report.th_hs_down.is_none(), "{report:?}");
         }
-        let most = rates.iter().copied().fold(0.0, f64::max);
-        assert!(rates.len() >= 3 && (2.0..20.0).contains(&most), "{rates:?}");
+        // What waited while the helper got no processor comes at once: one rate may be much higher.
+        rates.sort_by(f64::total_cmp);
+        let usual = rates.get(rates.len() / 2).copied().unwrap_or_default();
+        assert!(
+            rates.len() >= 3 && (2.0..20.0).contains(&usual),
+            "{rates:?}"
+        );
     });
 }
 

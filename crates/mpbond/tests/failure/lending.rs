@@ -260,6 +260,8 @@ fn limit(interface: &str, mbps: f64, queue_ms: u64) -> String {
 /// The link of the helper, of the same rate both ways. At the sender's own interface, the kernel
 /// lets a connection queue next to nothing. A queue needs another hop before it.
 fn limit_link(apart: &Apart, queue_ms: Option<u64>) {
+    // Those of an attempt before.
+    sh("for link in hop gate0; do ip link del $link 2>/dev/null || true; done");
     let Some(queue_ms) = queue_ms else {
         sh(&limit("hs0", LINK_MBPS, 100));
         apart.helper_runs(&format!("sh -ec \"{}\"", limit("hs1", LINK_MBPS, 100)));
@@ -349,10 +351,37 @@ impl World {
     }
 }
 
-fn lend(setting: &Setting) {
-    if !is_called_for() {
-        return;
+/// Measures up to three times, until there are no faults: a figure depends on the processor time
+/// that each daemon gets.
+///
+/// # Panics
+/// With all faults of the last measurement.
+pub fn holds_once(measure: impl Fn() -> Vec<String>) {
+    let mut faults = Vec::new();
+    for _ in 0..3 {
+        faults = measure();
+        if faults.is_empty() {
+            return;
+        }
+        eprintln!("{faults:#?}");
     }
+    panic!("{faults:#?}");
+}
+
+/// The texts of those conditions that do not hold.
+pub fn faults<const N: usize>(conditions: [(bool, String); N]) -> Vec<String> {
+    let faults = conditions.into_iter().filter(|(holds, _)| !holds);
+    faults.map(|(_, fault)| fault).collect()
+}
+
+fn lend(setting: &Setting) {
+    if is_called_for() {
+        holds_once(|| lend_once(setting));
+    }
+}
+
+/// The faults of one measurement.
+fn lend_once(setting: &Setting) -> Vec<String> {
     let (way, seconds) = (setting.way, setting.seconds);
     let world = World::build(setting.queue_ms, setting.dual, setting.stated);
     let (apart, bond) = (&world.apart, &world.apart.bond);
@@ -413,12 +442,26 @@ fn lend(setting: &Setting) {
     );
     // Wide limits, for a machine with other load. Without a stated capacity, own transfers have
     // 0.3 to 0.6 of the link, but for those in a session.
-    assert!(idle >= 0.8 * alone, "{idle} are lent, {alone} alone");
-    assert!(own_part >= 0.75 * alone, "{own_part} own, {alone} alone");
-    assert!(lent_part > 0.0, "nothing is lent");
-    // 0.08 to 0.12 where the proxy is not told who lends the link.
-    assert!(setting.stated || lent_part < 0.06, "{lent_part} lent");
-    assert!(recovery <= Duration::from_secs(8), "{recovery:?}");
+    faults([
+        (
+            idle >= 0.8 * alone,
+            format!("{idle} are lent, {alone} alone"),
+        ),
+        (
+            own_part >= 0.75 * alone,
+            format!("{own_part} own, {alone} alone"),
+        ),
+        (lent_part > 0.0, "nothing is lent".to_owned()),
+        // 0.08 to 0.12 where the proxy is not told who lends the link.
+        (
+            setting.stated || lent_part < 0.06,
+            format!("{lent_part} lent"),
+        ),
+        (
+            recovery <= Duration::from_secs(8),
+            format!("recovery {recovery:?}"),
+        ),
+    ])
 }
 
 /// Pieces of a download of the helper's own: bytes, and the interval in which they are asked for.
@@ -431,9 +474,14 @@ const KINDS: [(&str, u64, u64); 3] = [
 #[test]
 #[ignore = "a role of another test"]
 fn calls_videos_and_pages() {
-    if !is_called_for() {
-        return;
+    if is_called_for() {
+        holds_once(lend_beside_pieces);
     }
+}
+
+/// The faults of one measurement of each kind.
+fn lend_beside_pieces() -> Vec<String> {
+    let mut found = Vec::new();
     let world = World::build(Some(100), false, true);
     let (apart, bond) = (&world.apart, &world.apart.bond);
     let (own_port, _) = server();
@@ -452,12 +500,18 @@ fn calls_videos_and_pages() {
         let [own_part, lent_part] = parts([&count, &|| lent_bytes(bond, Way::Down)], 12);
         eprintln!("figure: {kind}: own {own_part:.3}, lent {lent_part:.3}");
         let wanted = (bytes * 8) as f64 / (every_ms as f64 * 1e3) / PAYLOAD_MBPS;
-        assert!(own_part >= 0.7 * wanted, "{kind}: {own_part} of {wanted}");
-        assert!(
-            lent_part >= 0.75 - own_part,
-            "{kind}: {own_part} own, {lent_part} lent"
-        );
+        found.extend(faults([
+            (
+                own_part >= 0.7 * wanted,
+                format!("{kind}: {own_part} of {wanted}"),
+            ),
+            (
+                lent_part >= 0.75 - own_part,
+                format!("{kind}: {own_part} own, {lent_part} lent"),
+            ),
+        ]));
     }
+    found
 }
 
 /// Pieces that are asked for at intervals, until it is dropped.

@@ -1,10 +1,9 @@
 //! What programs tell of links: over the API, and by the script for NetworkManager.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use mpbond_testing::{Need, Outcome};
+use mpbond_testing::{Need, Outcome, write_script};
 use serde_json::{Value, json};
 
 use crate::api::{ask, ask_with, got};
@@ -111,9 +110,7 @@ fn the_script_for_network_manager_tells_what_that_knows() {
     let programs = bond.file("programs");
     std::fs::create_dir(&programs).unwrap();
     let program = |name: &str, text: &str| {
-        let file = programs.join(name);
-        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(programs.join(name), &format!("#!/bin/sh\n{text}\n"));
     };
     program(
         "nmcli",

@@ -113,11 +113,12 @@ fn cap_of_a_helper() {
     assert_eq!(used(&bond, "helper"), 0);
     // It is used up during one of them, of which it carries a half.
     let [own, helper] = counters.carried(|| (0..3).for_each(|_| download(&bond, origin)));
-    assert!(own > 2 * u64::from(SIZE), "{own} {helper}");
+    // Without a cap, each has 6 MB and headers. In 500 ms without a look, 1.25 MB move.
+    assert!(own > 6_500_000, "{own} {helper}");
     let cap = 3_000_000;
     let used_up = used(&bond, "helper");
-    assert!((cap..cap + 1_500_000).contains(&used_up), "{used_up}");
-    assert!((cap..cap + 2_000_000).contains(&helper), "{helper}");
+    assert!((cap..cap + 2_500_000).contains(&used_up), "{used_up}");
+    assert!((cap..cap + 3_000_000).contains(&helper), "{helper}");
     assert!(link(&bond, "helper").cap.unwrap().used_up);
     primary.logs("the cap of a link is used up: it carries nothing more");
     primary.logs("much of a link's cap is used");
@@ -192,8 +193,7 @@ fn standby() {
     put(&bond, &capped("1 MB", ", at_cap = \"standby\""));
     download(&bond, origin);
     until("the cap is used up", || used(&bond, "helper") >= 1_000_000);
-    let carried = counters.carried(|| download(&bond, origin));
-    assert!(carried[1] < LITTLE, "{carried:?}");
+    assert!(counters.spares(1, || download(&bond, origin)));
     let off = ask(&bond, "PATCH /v1/links/own", "{\"mode\": \"off\"}");
     assert_eq!(off.code, 200, "{off:?}");
     let carried = counters.carried(|| download(&bond, origin));
@@ -221,14 +221,13 @@ fn costs() {
         ("own", "cost = 1", 0),
     ] {
         saver(link, cost);
-        let carried = counters.carried(|| download(&bond, origin));
-        assert!(carried[unused] < LITTLE, "{link} {cost}: {carried:?}");
+        let spares = counters.spares(unused, || download(&bond, origin));
+        assert!(spares, "{link} {cost}");
     }
     // The cheap one has room for what the origin sends.
     for mode in ["zone = \"UTC\"", "mode = \"balanced\""] {
         with(mode, "helper", "cost = 3");
-        let carried = counters.carried(|| download(&bond, origin));
-        assert!(carried[1] < LITTLE, "{mode}: {carried:?}");
+        assert!(counters.spares(1, || download(&bond, origin)), "{mode}");
     }
     with("mode = \"fastest\"", "helper", "cost = 3");
     let carried = counters.carried(|| download(&bond, origin));
@@ -251,8 +250,7 @@ fn costs() {
     until("the cheaper link works again", || {
         link(&bond, "own").state == "up"
     });
-    let carried = counters.carried(|| download(&bond, origin));
-    assert!(carried[1] < LITTLE, "{carried:?}");
+    assert!(counters.spares(1, || download(&bond, origin)));
 }
 
 #[test]
@@ -278,7 +276,7 @@ fn weak_signal() {
         assert_eq!(answer.code, 200, "{answer:?}");
     };
     // During a transfer it is told again and again: it lasts for 5 s.
-    let carried = |dbm: &str| {
+    let transfer = |dbm: &str| {
         let (goes_on, is_over) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             let wait = Duration::from_millis(200);
@@ -287,17 +285,16 @@ fn weak_signal() {
                     tell(dbm);
                 }
             });
-            let carried = counters.carried(|| download(&bond, origin));
+            download(&bond, origin);
             drop(goes_on);
-            carried
-        })
+        });
     };
     let until_weak = |dbm: &str, is_weak: bool| {
         tell(dbm);
         assert_eq!(own()["measured"]["signal_dbm"].to_string(), dbm);
         until(&format!("with {dbm}, weak is {is_weak}"), || {
             tell(dbm);
-            carried(dbm);
+            transfer(dbm);
             own()["use"]["weak"] == is_weak
         });
     };
@@ -310,18 +307,17 @@ fn weak_signal() {
         ("null", false),
     ] {
         until_weak(dbm, is_weak);
-        let carried = carried(dbm);
-        let is_as_expected = match is_weak {
+        let is_as_expected = |carried: [u64; 2]| match is_weak {
             true => carried.iter().all(|bytes| *bytes > 300_000),
             false => carried[1] < LITTLE,
         };
-        assert!(is_as_expected, "{dbm}: {carried:?}");
+        let carries = counters.carries(|| transfer(dbm), is_as_expected);
+        assert!(carries, "{dbm}");
     }
     // Another policy forgets it.
     until_weak("-68", true);
     put(&bond, costs);
-    let forgotten = carried("-68");
-    assert!(forgotten[1] < LITTLE, "{forgotten:?}");
+    assert!(counters.spares(1, || transfer("-68")));
     assert_eq!(own()["use"]["weak"], false);
 }
 
@@ -334,15 +330,12 @@ fn cheap_helper() {
     let origin = origin();
     let policy = "policy = \"policy.toml\"";
     let (bond, counters, _daemons) = start_scheduled("mpbond", policy, |_| ());
-    let shares = |policy: &str| {
-        put(&bond, policy);
-        let carried = counters.carried(|| download(&bond, origin));
-        carried[0] as f64 / carried[1] as f64
-    };
     // An own path has the shorter delay.
-    let free = shares("");
-    let metered = shares("[[link]]\nname = \"own\"\nmetered = true\n");
-    assert!(free > 1.0 && metered < 0.2, "{free} {metered}");
+    let own_has_more = |[own, helper]: [u64; 2]| own > helper;
+    let helper_has_most = |[own, helper]: [u64; 2]| helper > 5 * own;
+    assert!(counters.carries(|| download(&bond, origin), own_has_more));
+    put(&bond, "[[link]]\nname = \"own\"\nmetered = true\n");
+    assert!(counters.carries(|| download(&bond, origin), helper_has_most));
 }
 
 #[test]
@@ -416,7 +409,13 @@ fn counter_set_back() {
     let _primary = apart.start_primary();
     bond.joined(1);
     download(bond, origin);
-    let before = used(bond, "own");
+    let mut before = used(bond, "own");
+    until("the connection's end has passed", || {
+        std::thread::sleep(Duration::from_millis(500));
+        let last = before;
+        before = used(bond, "own");
+        before == last
+    });
     assert!(before > u64::from(SIZE), "{before}");
     let shown = apart.run_there("ip -o link show near0");
     let (index, _) = shown.split_once(':').unwrap();
@@ -603,7 +602,8 @@ fn connections_of_a_rule_move_no_more_than_its_budget() {
     let results = ends.map(|end| end.end_with_count());
     let came: usize = results.iter().map(|(came, _)| came).sum();
     let left = 6_000_000 - SIZE as usize - 3 * 4;
-    assert!((left - 200_000..=left + 131_072).contains(&came), "{came}");
+    // Half of it comes where bytes count twice.
+    assert!((left * 3 / 4..=left + 131_072).contains(&came), "{came}");
     assert!(results.iter().all(|(_, result)| result.is_err()));
     primary.logs("the budget of its rule is used up");
     assert_eq!(bond.connect(origin).err(), Some(2));
@@ -611,6 +611,43 @@ fn connections_of_a_rule_move_no_more_than_its_budget() {
     policy("20 MB");
     mpbond::status_socket::reload(&bond.file("primary.sock")).unwrap();
     download(&bond, origin);
+}
+
+/// What the first account on the disk has.
+fn saved(bond: &Bond) -> u64 {
+    let account = std::fs::read_to_string(bond.file("primary.usage")).unwrap_or_default();
+    let mut lines = account
+        .lines()
+        .filter_map(|line| line.strip_prefix("used_bytes = "));
+    lines.next().map_or(0, |bytes| bytes.parse().unwrap())
+}
+
+/// What a process has counted and not saved yet is not lost. So little of a budget is saved after
+/// 30 s.
+#[test]
+fn a_budget_goes_on_through_upgrades() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "policy = \"policy.toml\"", "");
+    let policy = format!(
+        "[[rule]]\nname = \"some\"\nport = {}\n\
+         set = {{ budget = {{ bytes = \"1 GB\", zone = \"UTC\" }} }}\n",
+        origin.port()
+    );
+    std::fs::write(bond.file("policy.toml"), policy).unwrap();
+    let _proxy = bond.start("proxy");
+    let _primary = bond.start("primary");
+    let mut upgraded = Vec::new();
+    for n in 1..=2 {
+        bond.joined(1);
+        download(&bond, origin);
+        upgraded.push(bond.upgrade("primary").unwrap());
+        let saved = saved(&bond);
+        assert!(saved >= n * u64::from(SIZE), "{n}: {saved}");
+        until("the process before has ended", || {
+            let notes = bond.status("primary").unwrap().notes;
+            !notes.iter().any(|note| note.contains("which ran before"))
+        });
+    }
 }
 
 #[test]
@@ -630,15 +667,7 @@ fn connections_that_go_direct_move_no_more_than_the_budget_of_their_rule() {
     std::fs::write(bond.file("policy.toml"), policy).unwrap();
     // There is no proxy.
     let mut primary = bond.start("primary");
-    let used = || {
-        let account = std::fs::read_to_string(bond.file("primary.usage")).unwrap_or_default();
-        let mut lines = account
-            .lines()
-            .filter_map(|line| line.strip_prefix("used_bytes = "));
-        lines
-            .next()
-            .map_or(0, |bytes| bytes.parse::<u64>().unwrap())
-    };
+    let used = || saved(&bond);
     let size = u64::from(SIZE);
     // The limits are looked at no longer when it moves its first byte.
     let kept = bond.connect(origin).unwrap();
@@ -651,7 +680,7 @@ fn connections_that_go_direct_move_no_more_than_the_budget_of_their_rule() {
     let cut = download_over(bond.connect(origin).unwrap(), SIZE);
     let (came, result) = cut.end_with_count();
     let left = 6_000_000 - SIZE as usize - 2 * 4;
-    assert!((left - 200_000..=left + 131_072).contains(&came), "{came}");
+    assert!((left * 3 / 4..=left + 131_072).contains(&came), "{came}");
     assert!(result.is_err(), "what is cut short is reset");
     assert_eq!(bond.connect(origin).err(), Some(2));
     assert!(bond.works(other), "of no rule");

@@ -276,14 +276,30 @@ fn lost() {
     }
     let pair = Pair::start();
     let origin = origin();
+    let first_is_used_again = || {
+        until("the first one is used again", || {
+            pair.states() == ["used", "standby"] && pair.subflows() == ["up", "backup"]
+        });
+    };
+    // A daemon that gets no processor for 250 ms is silent, and the other pipe is used.
+    let over_the_first = |_| {
+        let (before, begun) = (pair.carried(), Instant::now());
+        let download = Timed::start(pair.bond(), origin);
+        pair.brings(0, 2_000_000);
+        if pair.carried()[1] - before[1] < LITTLE {
+            return Some(download);
+        }
+        download.pause_after(begun);
+        first_is_used_again();
+        None
+    };
     is_within(
         "pause of a download, from one pipe to another and back",
         Duration::from_millis(200),
         || {
-            let before = pair.carried();
-            let download = Timed::start(pair.bond(), origin);
-            pair.brings(0, 2_000_000);
-            assert!(pair.carried()[1] - before[1] < LITTLE);
+            let Some(download) = (0..3).find_map(over_the_first) else {
+                panic!("the other pipe carries it, too");
+            };
             let lost = Instant::now();
             pair.apart.helper_runs("ip link set pipe1 down");
             pair.brings(1, 1_000_000);
@@ -292,9 +308,7 @@ fn lost() {
             // Bytes wait for the slower link, and the faster one is tried.
             pair.brings(0, 2_000_000);
             let pause = download.pause_after(lost);
-            until("the first one is used again", || {
-                pair.states() == ["used", "standby"] && pair.subflows() == ["up", "backup"]
-            });
+            first_is_used_again();
             pause
         },
     );

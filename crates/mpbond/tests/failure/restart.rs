@@ -269,6 +269,30 @@ fn a_client_that_waits_for_a_silent_proxy_is_served_direct() {
     );
 }
 
+/// The system's route may lead over a link whose cap is used up, here by the handshakes.
+#[test]
+fn a_client_waits_for_a_silent_proxy_while_a_cap_excludes_a_link() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Both, "policy = \"policy.toml\"", "");
+    let policy = "[policy]\nzone = \"UTC\"\n[[link]]\nname = \"helper\"\n\
+                  cap = { bytes = \"1 kB\" }\n";
+    std::fs::write(bond.file("policy.toml"), policy).unwrap();
+    let proxy = bond.start("proxy");
+    let _helper = bond.start("helper");
+    let primary = bond.start("primary");
+    until("a path works", || bond.works(origin));
+    primary.logs("the cap of a link is used up: it carries nothing more");
+    sleep(Duration::from_secs(6));
+    proxy.signal(Signal::SIGSTOP);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| bond.works(origin));
+        primary.logs("connection waits for it, since a cap or a floor excludes a link");
+        proxy.signal(Signal::SIGCONT);
+        assert!(client.join().unwrap());
+    });
+    assert!(!primary.log().contains("goes direct, over one path"));
+}
+
 /// Nothing is under way when the proxy falls silent: only the first new connections can find out.
 #[test]
 fn new_connections_go_direct_within_three_seconds_of_a_silence_at_rest() {
@@ -317,7 +341,9 @@ fn new_connections_go_direct_within_three_seconds_of_a_silence_at_rest() {
     primary.logs("no path to the proxy works: new connections go direct");
     let asked = Instant::now();
     drop(bond.connect(origin).unwrap());
-    assert!(asked.elapsed() < Duration::from_secs(1), "known by now");
+    // Less than the 1.5 s in which it is found out.
+    let known_by_now = Duration::from_millis(1_400);
+    assert!(asked.elapsed() < known_by_now, "{:?}", asked.elapsed());
     drop(accept(&listener));
     // The third one has waited, and is heard once.
     proxy.signal(Signal::SIGCONT);

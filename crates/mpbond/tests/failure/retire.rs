@@ -29,7 +29,7 @@ fn a_proxy_that_is_told_to_stop_serves_what_is_open_while_the_next_one_serves_ne
     let _helper = bond.start("helper");
     let primary = bond.start("primary");
     bond.joined(2);
-    let running = download(&bond, origin, 30 * MB);
+    let running = download(&bond, origin, 60 * MB);
     leaves(&proxy);
     let _next = bond.start_next("proxy");
     primary.logs("the other end takes no new streams");
@@ -42,7 +42,7 @@ fn a_proxy_that_is_told_to_stop_serves_what_is_open_while_the_next_one_serves_ne
     );
     assert!(has(&bond, "retiring"), "{}", primary.log());
     assert!(!running.is_over());
-    assert_eq!(running.end().unwrap(), 30 * MB as usize);
+    assert_eq!(running.end().unwrap(), 60 * MB as usize);
     assert!(proxy.ends().success());
     assert!(
         !proxy.log().contains("still open, and are reset"),

@@ -73,8 +73,8 @@ fn a_silence_has_one_line_when_it_begins_and_one_with_its_length() {
     let [proxy, helper, _primary] = ["proxy", "helper", "primary"].map(|role| bond.start(role));
     bond.joined(1);
     let _download = download(&bond, origin(), 1_000_000_000);
-    helper.signal(Signal::SIGSTOP);
     let before = proxy.log().len();
+    helper.signal(Signal::SIGSTOP);
     until("the path is silent", || {
         let log = proxy.log();
         let of_helper = silences(&log[before..]).into_values().flatten();

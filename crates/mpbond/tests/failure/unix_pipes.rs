@@ -155,7 +155,7 @@ fn the_round_trip_time_of_a_unix_pipe_is_measured() {
         rtt = status.sessions[0].subflows[0].rtt_ms;
         rtt > 20.0
     });
-    assert!((60.0..500.0).contains(&rtt), "{rtt}: {}", primary.log());
+    assert!((60.0..1_500.0).contains(&rtt), "{rtt}: {}", primary.log());
     assert_eq!(running.end().unwrap(), 400_000);
 }
 

@@ -253,3 +253,25 @@ fn sixteen_scrapers_that_say_nothing_keep_the_next_one_waiting_for_5_s() {
         assert_eq!(closed.read(&mut [0; 1]).unwrap(), 0);
     }
 }
+
+#[test]
+fn a_peer_that_goes_on_behind_the_end_of_its_tls_stream_loses_the_connection() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let _proxy = bond.start("proxy");
+    let [own, proxy] = ["primary", "proxy"].map(|name| identity(&bond, name));
+    let goes_on = async {
+        let mut tls = session(bond.proxy, &own, proxy.id()).await;
+        tls.close();
+        std::future::poll_fn(|cx| tls.poll_flush(cx)).await.unwrap();
+        let (tcp, octets) = (tls.tcp().unwrap(), vec![0; 64 << 10]);
+        loop {
+            tcp.writable().await.unwrap();
+            match tcp.try_write(&octets) {
+                Err(e) if e.kind() != std::io::ErrorKind::WouldBlock => break,
+                _ => {}
+            }
+        }
+    };
+    let ended = runtime().block_on(async { timeout(WITHIN, goes_on).await });
+    ended.expect("what nobody takes is read");
+}

@@ -18,6 +18,7 @@ use nix::unistd::Pid;
 use crate::apart::{Apart, connect_from, namespace};
 use crate::daemons::{Bond, Daemon, WITHIN, Ways, byte, origin, until};
 use crate::families::V4;
+use crate::lending::{faults, holds_once};
 use crate::visitor::{control, runtime, ticket};
 
 /// Line of shell that runs the program as it is.
@@ -520,33 +521,39 @@ fn role() {
             device.has_both()
         });
     }
-    let bonded = thread::scope(|scope| {
-        let fetch_all = |(n, device): (u32, &Device)| {
-            // One has both links while the other one pauses.
-            thread::sleep(PAUSE * n);
-            let files = (0..FILES).map(|number| {
-                let file = device.folder.join(number.to_string());
-                let took = fetch(device.connect(origin), &file);
-                thread::sleep(PAUSE);
-                assert_eq!(sha256(&file), wanted);
-                took
-            });
-            files.sum::<Duration>() / FILES as u32
-        };
-        let threads = [(0, &devices[0]), (1, &devices[1])]
-            .map(|device| scope.spawn(move || fetch_all(device)));
-        threads.map(|thread| thread.join().unwrap())
+    holds_once(|| {
+        let before = devices.each_ref().map(Device::lent);
+        let bonded = thread::scope(|scope| {
+            let fetch_all = |(n, device): (u32, &Device)| {
+                // One has both links while the other one pauses.
+                thread::sleep(PAUSE * n);
+                let files = (0..FILES).map(|number| {
+                    let file = device.folder.join(number.to_string());
+                    let took = fetch(device.connect(origin), &file);
+                    thread::sleep(PAUSE);
+                    assert_eq!(sha256(&file), wanted);
+                    took
+                });
+                files.sum::<Duration>() / FILES as u32
+            };
+            let threads = [(0, &devices[0]), (1, &devices[1])]
+                .map(|device| scope.spawn(move || fetch_all(device)));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        println!("alone {alone:?}, bonded {bonded:?}");
+        let found = [0, 1].map(|n| {
+            let (device, alone, bonded) = (&devices[n], alone[n], bonded[n]);
+            let lent = device.lent() - before[n];
+            faults([
+                (
+                    bonded < alone.mul_f64(0.85),
+                    format!("{bonded:?} and not {alone:?}: {}", device.log()),
+                ),
+                (lent > (FILES * BYTES / 5) as u64, format!("lent {lent}")),
+            ])
+        });
+        found.concat()
     });
-    println!("alone {alone:?}, bonded {bonded:?}");
-    for ((device, alone), bonded) in devices.iter().zip(alone).zip(bonded) {
-        assert!(
-            bonded < alone.mul_f64(0.85),
-            "{bonded:?} and not {alone:?}: {}",
-            device.log()
-        );
-        let lent = device.lent();
-        assert!(lent > (FILES * BYTES / 5) as u64, "lent {lent}");
-    }
     for device in &mut devices {
         let up = device.up.as_mut().unwrap();
         kill(Pid::from_raw(up.id() as i32), Signal::SIGTERM).unwrap();

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use mpbond_testing::Need;
+use mpbond_testing::namespaces::sh;
 use nix::unistd::geteuid;
 
 use crate::daemons::{Bond, Ways, origin, text};
@@ -62,9 +63,14 @@ fn another_user_does_not_take_a_daemon_over() {
     let lines = lines.replace("status_socket = \"proxy.sock\"", &socket);
     std::fs::write(&config, lines).unwrap();
     chown(&theirs, Some(OTHER), Some(OTHER)).unwrap();
-    // The other user may not reach the folder of this test's program.
+    // The other user may not reach the folder of this test's program. Another process copies it: a
+    // process that another test starts meanwhile would have inherited the file, open for writing.
     let program = bond.file("mpbond");
-    std::fs::copy(env!("CARGO_BIN_EXE_mpbond"), &program).unwrap();
+    sh(&format!(
+        "cp {} {}",
+        env!("CARGO_BIN_EXE_mpbond"),
+        text(&program)
+    ));
     let tried = Command::new(program)
         .args(["upgrade", "proxy", "--config", text(&config)])
         .current_dir(&theirs)

@@ -93,7 +93,9 @@ impl Interfaces {
     pub(super) fn read() -> Self {
         let mut by_name: BTreeMap<String, Interface> = BTreeMap::new();
         for entry in getifaddrs().into_iter().flatten() {
-            let name = entry.interface_name;
+            // For an IPv4 address it is the label, such as eth0:1; no interface's name has a colon.
+            let mut name = entry.interface_name;
+            name.truncate(name.find(':').unwrap_or(name.len()));
             let interface = by_name.entry(name.clone()).or_insert_with(|| Interface {
                 up: entry.flags.contains(InterfaceFlags::IFF_UP),
                 running: entry.flags.contains(InterfaceFlags::IFF_RUNNING),

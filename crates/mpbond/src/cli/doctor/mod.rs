@@ -200,7 +200,7 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
         machine::only_local(findings, "metrics", address);
     }
     if let Some(transparent) = &config.transparent {
-        machine::interception(findings);
+        machine::interception(findings, running);
         let interfaces = Interfaces::read();
         for name in &transparent.forwarded {
             interfaces.check_named(findings, &format!("forwarded {name}"), name);

@@ -2,11 +2,11 @@
 //! by `mpbond bluetooth check`.
 
 use std::io::{self, ErrorKind};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde::Deserialize;
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::super::dispatch;
 use super::finding::{Findings, Verdict};
@@ -38,7 +38,7 @@ pub(super) fn of_helper(findings: &mut Findings, path: &Path, running: bool) {
 
 /// Whether somebody listens at a socket.
 fn listens(findings: &mut Findings, check: &str, path: &Path, advice: &str) -> bool {
-    let problem = match UnixStream::connect(path) {
+    let problem = match connect(path) {
         Ok(_) => {
             findings.ok(check, format!("unix:{} takes connections", path.display()));
             return true;
@@ -46,11 +46,22 @@ fn listens(findings: &mut Findings, check: &str, path: &Path, advice: &str) -> b
         Err(e) => match e.kind() {
             ErrorKind::NotFound => "there is no such socket".to_owned(),
             ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
+            ErrorKind::WouldBlock => {
+                "nobody takes connections: is that process stopped?".to_owned()
+            }
             _ => e.to_string(),
         },
     };
     findings.fail(check, format!("unix:{}: {problem}", path.display()), advice);
     false
+}
+
+/// Connects, and does not wait where the queue of the listener is full.
+fn connect(path: &Path) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(socket)
 }
 
 /// The state of Bluetooth behind a socket; whether nothing is known to prevent it.
@@ -142,13 +153,22 @@ mod tests {
         let mut findings = Findings::default();
         assert!(!found(&mut findings));
         let listener = UnixListener::bind(&path).unwrap();
+        // By default thousands fit in, more than a process may have files.
+        socket2::SockRef::from(&listener).listen(1).unwrap();
         assert!(found(&mut findings));
+        // Its process is stopped, and takes none of them.
+        let mut waiting = Vec::new();
+        while let Ok(socket) = connect(&path) {
+            waiting.push(socket);
+        }
+        assert!(!found(&mut findings));
         drop(listener);
         assert!(!found(&mut findings));
         let text = findings.to_text();
         for part in [
             "there is no such socket",
             "takes connections",
+            "nobody takes connections: is that process stopped?",
             "nobody listens there",
         ] {
             assert!(text.contains(part), "{text}");

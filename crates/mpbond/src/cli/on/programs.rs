@@ -60,7 +60,14 @@ impl Folder {
         let mut programs = Vec::new();
         for entry in fs::read_dir(&self.0)? {
             let path = entry?.path();
-            let meta = fs::metadata(&path)?;
+            let meta = match fs::metadata(&path) {
+                Ok(meta) => meta,
+                // It has gone, or is a link to nothing.
+                Err(error) => {
+                    warn!(%error, "{} is left out", path.display());
+                    continue;
+                }
+            };
             // Hidden files and copies of editors are none.
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
             let is_hidden = name.starts_with(b".") || name.ends_with(b"~");
@@ -159,6 +166,7 @@ mod tests {
         write(folder.path(), "20-b", 0o755, &echo);
         write(folder.path(), "10-a", 0o700, &echo);
         write(folder.path(), "15-fails", 0o755, wrong);
+        std::os::unix::fs::symlink("/nowhere/x", folder.path().join("05-gone")).unwrap();
         for (name, mode) in [
             ("30-text", 0o644),
             ("40-open", 0o777),

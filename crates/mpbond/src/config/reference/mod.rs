@@ -458,11 +458,12 @@ const HELPER: FilePage = FilePage {
                         "none: own and lent traffic share the link as TCP does",
                     ),
                     meaning: "Capacity of the link towards this device. Beside own traffic of more \
-                              than 3 % of it, all relays together have 94 % of it less the own \
-                              traffic, and at least 2 %, or 16 kB/s for each relay with something \
-                              to carry, of these a quarter of it at most. State what the link carries when it is \
-                              alone: where it carries less, own traffic is not protected, and where \
-                              it carries more, relays have too little beside own traffic. Needs \
+                              than 3 % of it, all relays together have 94 % of it minus the own \
+                              traffic, but never less than 2 % of it, nor than 16 kB/s for each \
+                              relay with something to carry (for all of these up to a quarter of \
+                              it). State what the link carries when it is alone: where it \
+                              carries less, own traffic is not protected, and where it carries \
+                              more, relays have too little beside own traffic. Needs \
                               `interface`.",
                 },
                 FileKey {

@@ -209,6 +209,7 @@ impl Resources {
                 break;
             }
             after = id;
+            looked_at += 1;
             // It has ended, or waits for its application to read the rest.
             let Some(transfer) = self.transfer_of(&flow) else {
                 continue;
@@ -219,7 +220,6 @@ impl Resources {
             {
                 continue;
             }
-            looked_at += 1;
             let body = self.stream(id, &flow, transfer).await;
             let [known, ..] = &body.application;
             if app.is_none() || app == known.value {

@@ -542,8 +542,9 @@ fn an_idle_stranger_excludes_no_other_device() {
     let started = Instant::now();
     let done = primary.run(&args);
     assert!(done.status.success(), "{}", stderr(&done));
+    // 20 s where it is served after the idle ones.
     assert!(
-        started.elapsed() < Duration::from_secs(4),
+        started.elapsed() < Duration::from_secs(15),
         "{:?}",
         started.elapsed()
     );
