@@ -53,7 +53,7 @@ WHOLE := $(BUILT)/mpbond-lab.whole
 RECORD := $(if $(JSON),--json '$(JSON)')
 
 help:
-	@sed -n 's/^#   make/  make/p' Makefile
+	@sed -n 's/^#   /  /p' Makefile
 
 prepare:
 	@.ci/prepare
