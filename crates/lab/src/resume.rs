@@ -248,6 +248,7 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
         // The line of another experiment, whose end an editor has removed.
+        std::fs::remove_file(&path).unwrap();
         kept(&path);
         let text = std::fs::read_to_string(&path).unwrap();
         let other = text.trim_end().replace("\"single\"", "\"other\"");

@@ -15,8 +15,8 @@ use crate::event::MAX_CPUS;
 use crate::sink::Sink;
 use crate::source::Source;
 
-/// Maximum size of a file, which is held in memory: recordings of telephones have tens of megabytes.
-/// A compressed file of a few megabytes could expand to more than the machine's memory.
+/// Maximum size of a file, which is held in memory: recordings of telephones have tens of
+/// megabytes. A compressed file of a few megabytes could expand to more than the machine's memory.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// Maximum number of option sections in the linked list; more indicate a loop.
