@@ -189,28 +189,12 @@ fn run(program: &Path, role: &str, file: &Path, within: Duration) -> io::Result<
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-    use std::io::Write as _;
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     /// A program of these lines of shell.
     fn shell(folder: &Path, lines: &str) -> PathBuf {
         let program = folder.join("mpbond");
-        // By another process: a program that is being written to cannot be run, and a process that
-        // another test starts meanwhile would have inherited the open file.
-        let mut cat = Command::new("sh")
-            .args(["-c", "cat >\"$0\""])
-            .arg(&program)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut to = cat.stdin.take().unwrap();
-        write!(to, "#!/bin/sh\n{lines}\n").unwrap();
-        drop(to);
-        assert!(cat.wait().unwrap().success());
-        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        mpbond_testing::write_script(&program, &format!("#!/bin/sh\n{lines}\n"));
         program
     }
 

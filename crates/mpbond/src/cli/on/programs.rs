@@ -130,25 +130,13 @@ fn end(child: &mut Child, limit: Duration) -> io::Result<ExitStatus> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
     fn write(folder: &Path, name: &str, mode: u32, text: &str) -> PathBuf {
         let path = folder.join(name);
-        // By another process: a program that is being written to cannot be run, and a process that
-        // another test starts meanwhile would have inherited the open file.
-        let mut cat = Command::new("sh")
-            .args(["-c", "cat >\"$0\""])
-            .arg(&path)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut to = cat.stdin.take().unwrap();
-        to.write_all(text.as_bytes()).unwrap();
-        drop(to);
-        assert!(cat.wait().unwrap().success());
+        mpbond_testing::write_script(&path, text);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         path
     }
