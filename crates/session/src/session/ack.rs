@@ -41,7 +41,6 @@ impl Session {
             if self.config.uses(Mechanism::ArrivalRate) {
                 s.estimator.on_pace(now, c.pace);
             }
-            s.estimator.on_arrived(now, c.count, s.tx.octets, remote);
             s.estimator
                 .on_count(c.count, now.before(transit).before(c.age), remote);
             if c.count <= s.tx.acked {
@@ -51,6 +50,12 @@ impl Session {
             let silent = s.health.advanced(now);
             let mut done = Vec::new();
             s.sent.pop_acked(c.count, |f| done.push(f));
+            // Feedback is under way all the time while bytes come: it is no load.
+            let sent = match s.sent.data_bytes {
+                0 => c.count,
+                _ => s.tx.octets,
+            };
+            s.estimator.on_arrived(now, c.count, sent, remote);
             if !done.is_empty() && s.sent.is_empty() {
                 s.estimator.owes_nothing(now);
             }

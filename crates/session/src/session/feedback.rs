@@ -48,6 +48,13 @@ const PROVEN: Duration = Duration::from_millis(150);
 /// Maximum drift of two good clocks against each other: 100 ppm.
 const DRIFT: f64 = 100e-6;
 
+/// More than any ACK takes beyond the fastest one.
+const MOST_EXTRA: Duration = Duration::from_secs(1);
+
+/// Where all ACKs seem to take longer than that for this long, one of the clocks stood still while
+/// its machine slept.
+const STEPPED_AFTER: Duration = Duration::from_secs(5);
+
 /// A helper's report on a pipe, until it has been sent.
 #[derive(Debug)]
 struct Report {
@@ -78,6 +85,8 @@ pub(super) struct Feedback {
     /// Number of the peer's newest report.
     seen_number: u64,
     clock: Option<ClockOffset>,
+    /// The least difference since ACKs began to seem later than any can be, and when they began.
+    stepped: Option<ClockOffset>,
     /// Subflow of the peer's last ACK, and when that came.
     last_ack: Option<(SubflowId, Timestamp)>,
 }
@@ -94,6 +103,7 @@ impl Feedback {
             last_number: 0,
             seen_number: 0,
             clock: None,
+            stepped: None,
             last_ack: None,
         }
     }
@@ -176,8 +186,29 @@ impl Feedback {
         } else {
             offset - least
         };
-        // A second is more than any ACK takes; a peer's absurd clock shall not make us wait.
-        one_way_delay + Duration::from_micros(extra.clamp(0, 1_000_000) as u64)
+        let extra = Duration::from_micros(extra.max(0).unsigned_abs());
+        self.follow_step(now, offset, extra);
+        // A peer's absurd clock shall not make us wait.
+        one_way_delay + extra.min(MOST_EXTRA)
+    }
+
+    /// Follows a clock that has fallen behind for good. CLOCK_MONOTONIC stands still in suspend.
+    fn follow_step(&mut self, now: Timestamp, offset: i64, extra: Duration) {
+        if extra <= MOST_EXTRA {
+            self.stepped = None;
+            return;
+        }
+        let began = self.stepped.map_or(now, |s| s.at);
+        let least_us = self.stepped.map_or(offset, |s| s.least_us.min(offset));
+        let stepped = ClockOffset {
+            least_us,
+            at: began,
+        };
+        self.stepped = Some(stepped);
+        if now.since(began) >= STEPPED_AFTER {
+            self.clock = Some(ClockOffset { least_us, at: now });
+            self.stepped = None;
+        }
     }
 
     /// Subflow of the peer's last ACK, and when that came.
@@ -534,6 +565,23 @@ mod tests {
         // Absurd clocks add a second at most.
         assert_eq!(arrived(1_300, 0), own + Duration::from_secs(1));
         assert_eq!(feedback.last_ack(), Some((on, ms(1_300))));
+    }
+
+    #[test]
+    fn a_clock_that_stood_still_is_followed_after_five_seconds() {
+        let mut feedback = feedback();
+        let own = Duration::from_millis(20);
+        let mut arrived = |at, us| feedback.ack_arrived(ms(at), SubflowId(1), own, us);
+        assert_eq!(arrived(1_000, 5_000_000), own);
+        // The peer slept for 10 s, by a clock that did not go on.
+        for at in (0..5_000).step_by(500) {
+            let late = arrived(11_100 + at, (5_100 + at) * 1_000);
+            assert_eq!(late, own + MOST_EXTRA);
+        }
+        arrived(16_100, 10_100_000);
+        assert_eq!(arrived(16_600, 10_600_000), own);
+        let late = arrived(17_200, 11_100_000);
+        assert!(late > own * 5, "{late:?}");
     }
 
     #[test]

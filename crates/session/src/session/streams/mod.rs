@@ -473,8 +473,20 @@ impl Streams {
         s.send.buffer.clear();
         s.send.reset = Some(Signal::wanted(code));
         self.update(id);
+        self.leave_queue(id);
         self.signal_end(id);
         true
+    }
+
+    /// Takes a stream with nothing to send out of its queue: what waits in a queue keeps the ends of
+    /// transfers from being hedged, and a primary from asking whether its paths work.
+    fn leave_queue(&mut self, id: StreamId) {
+        if let Some(s) = self.table.get_mut(&id)
+            && !s.send.is_sendable()
+            && let Some(place) = s.listed.queued.take()
+        {
+            self.ready.remove(place);
+        }
     }
 
     /// Bytes of a stream are to be sent again, over any subflow but `origin`, which carries them
@@ -513,6 +525,7 @@ impl Streams {
             group.held -= gone;
         }
         self.update(id);
+        self.leave_queue(id);
     }
 
     /// The session is over: every half of a stream is reset that has not arrived completely.
@@ -603,6 +616,24 @@ mod tests {
         assert_eq!(pop(&mut all, 2), Some(b));
         all.requeue(2, b, None, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a]);
+    }
+
+    #[test]
+    fn a_stream_with_nothing_left_to_send_stands_in_no_queue() {
+        let mut all = streams(2);
+        let (a, b) = (StreamId(0), StreamId(1));
+        all.write(a, Bytes::from_static(b"x"));
+        all.reset(a, ResetCode::Cancelled);
+        assert!(!all.has_ready());
+        // A copy waits, and the bytes arrive by the first subflow before it is sent.
+        all.write(b, Bytes::from_static(b"xy"));
+        take(&mut all, b, 2);
+        assert_eq!(pop(&mut all, 2), Some(b));
+        all.requeue(2, b, None, 2);
+        all.retransmit(b, 0..2, false, Some(A), Cause::Probed);
+        assert!(all.has_ready());
+        all.acked(b, 0..2, false);
+        assert!(!all.has_ready());
     }
 
     /// What waits to be written for a stream that is over goes with it, while its path is gone and

@@ -58,6 +58,38 @@ fn feedback_does_not_wake_a_helper_that_has_done_its_part() {
     assert!(direct > 5 * asleep, "{direct} {asleep}");
 }
 
+/// A primary's ACKs go each 25 ms while bytes come, so that one is always on its way.
+#[test]
+fn feedback_is_no_load() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(2_000), |p| p.opened().contains(&id));
+    p.server().write(id, pattern(8 << 20));
+    let (mut up, mut down) = (0, 0);
+    let from = p.now;
+    p.run(from + Duration::from_secs(6), |p| {
+        let now = p.now;
+        let shown = |s: SubflowStats| s.throughput_under_load.is_some();
+        up += p
+            .client
+            .subflows(now)
+            .into_iter()
+            .filter(|s| shown(s.clone()))
+            .count();
+        down += p
+            .server()
+            .subflows(now)
+            .into_iter()
+            .filter(|s| shown(s.clone()))
+            .count();
+        false
+    });
+    assert!(p.client_got[&id].0.len() > 4 << 20);
+    assert!(down > 0, "the download is load");
+    assert_eq!(up, 0);
+}
+
 /// A helper reports every 100 ms for half a second after its relay was last used. At rest no report
 /// may use it: the next one would follow from that.
 #[test]

@@ -316,9 +316,12 @@ impl Pair {
 
     fn pump(&mut self) {
         self.deliver();
-        self.client.handle_timeout(self.now);
-        if let Some(s) = &mut self.server {
-            s.handle_timeout(self.now);
+        // As a driver does: not before something is due.
+        let now = self.now;
+        for end in std::iter::once(&mut self.client).chain(&mut self.server) {
+            if end.poll_timeout().is_some_and(|due| due <= now) {
+                end.handle_timeout(now);
+            }
         }
         self.events();
         self.read_all();
