@@ -1,10 +1,13 @@
 //! Files of Unix sockets on which a daemon listens.
 
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
 use nix::sys::stat::{Mode, fchmod, umask};
 use tokio::net::{UnixListener, UnixSocket};
 
@@ -41,7 +44,7 @@ impl Drop for SocketFile {
 /// # Errors
 /// When another daemon listens there, another file is there, or the file cannot be made.
 pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+    if is_answered(path) {
         return Err(io::Error::new(
             io::ErrorKind::AddrInUse,
             "another daemon answers there: stop it, or name another place",
@@ -74,6 +77,28 @@ pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     ready
 }
 
+/// A connection to the process that listens at `path`.
+///
+/// # Errors
+/// EAGAIN where its queue is full: a process that was stopped by a signal would be waited for
+/// without end (unix(7)).
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let made = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    nix::sys::socket::connect(made.as_raw_fd(), &UnixAddr::new(path)?)?;
+    let stream = UnixStream::from(made);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Whether a process listens at `path`.
+fn is_answered(path: &Path) -> bool {
+    match connect(path) {
+        Ok(_) => true,
+        Err(e) => e.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
 /// A socket with a file of this mode. The mode is not set by the file's path: the owner of the
 /// folder can replace the file by a link to one of root's.
 fn bind(path: &Path, mode: u32) -> io::Result<UnixSocket> {
@@ -101,7 +126,7 @@ mod tests {
         assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
         drop(first);
         let second = listen(&path, 0o600).unwrap();
-        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+        assert!(UnixStream::connect(&path).is_ok());
         drop(second);
 
         let text = folder.path().join("text");
@@ -109,6 +134,21 @@ mod tests {
         let error = listen(&text, 0o600).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{error}");
         assert_eq!(std::fs::read(&text).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_daemon_whose_queue_is_full_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let stopped = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+        let address = UnixAddr::new(&path).unwrap();
+        nix::sys::socket::bind(stopped.as_raw_fd(), &address).unwrap();
+        assert!(!is_answered(&path), "nobody listens");
+        nix::sys::socket::listen(&stopped, nix::sys::socket::Backlog::new(0).unwrap()).unwrap();
+        // Room for one; that one remains in the queue.
+        let _first = UnixStream::connect(&path).unwrap();
+        assert!(is_answered(&path));
     }
 
     #[tokio::test]
@@ -135,7 +175,7 @@ mod tests {
         let used = folder.path().as_os_str().len() + 1;
         let path = folder.path().join("x".repeat(107 - used));
         let _listener = listen(&path, 0o600).unwrap();
-        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+        assert!(UnixStream::connect(&path).is_ok());
 
         let deep = folder.path().join("y".repeat(MAX_FOLDER_BYTES - used));
         let _listener = listen(&deep.join("pipe.soc"), 0o600).unwrap();

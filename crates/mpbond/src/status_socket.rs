@@ -364,7 +364,7 @@ pub fn reload(path: &Path) -> io::Result<Answer> {
 }
 
 fn request<T: DeserializeOwned>(path: &Path, request: &str) -> io::Result<T> {
-    let mut stream = std::os::unix::net::UnixStream::connect(path)?;
+    let mut stream = socket_file::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(request.as_bytes())?;
     stream.shutdown(Shutdown::Write)?;

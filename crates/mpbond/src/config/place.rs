@@ -123,7 +123,12 @@ fn system_socket(role: Role) -> PathBuf {
 
 /// Places where a daemon of this machine may have its status socket: this user's, the system's.
 pub fn status_sockets(role: Role) -> Vec<PathBuf> {
-    let mut places = vec![status_socket(role), system_socket(role)];
+    let mut places = vec![status_socket(role)];
+    // Of a daemon that this user started without XDG_RUNTIME_DIR, as by cron.
+    if !geteuid().is_root() {
+        places.push(socket_beside_configuration(role));
+    }
+    places.push(system_socket(role));
     places.dedup();
     places
 }
@@ -140,6 +145,10 @@ pub fn status_socket(role: Role) -> PathBuf {
     }
     match folder_in("XDG_RUNTIME_DIR") {
         Some(folder) => folder.join(format!("mpbond-{role}.sock")),
-        None => config_folder().join(format!("{role}.sock")),
+        None => socket_beside_configuration(role),
     }
+}
+
+fn socket_beside_configuration(role: Role) -> PathBuf {
+    config_folder().join(format!("{role}.sock"))
 }

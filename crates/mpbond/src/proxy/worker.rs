@@ -299,7 +299,17 @@ impl Work {
         mut notices: mpsc::UnboundedReceiver<Notice>,
     ) {
         let peer = driver.inspect(|_, _, peer| *peer);
-        while let Some(notice) = notices.recv().await {
+        // Connections to origins that are being made. They end with the session, so that no device
+        // has more of them than streams.
+        let mut dials = tokio::task::JoinSet::new();
+        loop {
+            let notice = tokio::select! {
+                notice = notices.recv() => notice,
+                Some(_) = dials.join_next() => continue,
+            };
+            let Some(notice) = notice else {
+                break;
+            };
             match notice {
                 Notice::Opened {
                     stream,
@@ -335,7 +345,7 @@ impl Work {
                     let (resolver, overloaded) =
                         (Rc::clone(&self.resolver), Rc::clone(&self.overloaded));
                     let work = Rc::clone(&self);
-                    crate::task::spawn_local(async move {
+                    dials.spawn_local(async move {
                         match dial::dial(&proxy, &resolver, peer, &destination).await {
                             Ok(tcp) => driver.attach(stream, Tcp::new(tcp)),
                             Err(NotReached { code, why }) => {

@@ -200,7 +200,9 @@ pub(super) fn trusted(
     }
 }
 
-pub(super) fn congestion(findings: &mut Findings, name: &str) {
+/// Checks that the kernel has congestion control `name`, and lets a daemon choose it. `running`: the
+/// daemon runs, perhaps as another user with other rights.
+pub(super) fn congestion(findings: &mut Findings, name: &str, running: bool) {
     let list = |which: &str| {
         std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control"))
             .unwrap_or_default()
@@ -215,6 +217,13 @@ pub(super) fn congestion(findings: &mut Findings, name: &str) {
                 available.trim()
             ),
             format!("`sudo modprobe tcp_{name}`, or choose another one"),
+        );
+    } else if !has(&allowed) && !may(CAP_NET_ADMIN) && running {
+        let what = format!("the right to choose \"{name}\"");
+        findings.skip(
+            "congestion",
+            &what,
+            "the daemon that runs may be another user's",
         );
     } else if !has(&allowed) && !may(CAP_NET_ADMIN) {
         findings.fail(

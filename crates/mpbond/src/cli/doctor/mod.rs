@@ -181,7 +181,7 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
     clock::check(findings);
     let identity = machine::identity(findings, &config.identity);
     if let Some(name) = &config.congestion {
-        machine::congestion(findings, name);
+        machine::congestion(findings, name, running);
     }
     let transparent = config.transparent.as_ref();
     let kill_switch = transparent.map(|t| t.kill_switch).unwrap_or_default();
@@ -310,7 +310,7 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
     machine::identity(findings, &config.identity);
     machine::trusted(findings, Role::Helper, &config.identity, &config.trust);
     if let Some(name) = &config.congestion {
-        machine::congestion(findings, name);
+        machine::congestion(findings, name, running);
     }
     let budget = match &status {
         Some(status) => status.budget.clone(),
@@ -386,7 +386,7 @@ fn proxy(config: &ProxyConfig, file: &Path, findings: &mut Findings) -> Result<(
     machine::identity(findings, &config.identity);
     machine::trusted(findings, Role::Proxy, &config.identity, &config.trust);
     if let Some(name) = &config.congestion {
-        machine::congestion(findings, name);
+        machine::congestion(findings, name, running);
     }
     for address in &config.listen {
         ports::listen(findings, "listen", *address, status.as_ref());

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use mpbond::config::{ProxyConfig, Role, config_file};
-use mpbond_command::{Failure, print};
+use mpbond_command::{Failure, note, print};
 use mpbond_net::Endpoint;
 
 use super::super::enrol::{EnrolArgs, outward};
@@ -11,6 +11,9 @@ use super::args::{SetupArgs, server};
 use super::files::{kept, write};
 use super::questions::Questions;
 use super::service;
+
+/// Ports below this one are for privileged processes (Linux: net.ipv4.ip_unprivileged_port_start).
+const FIRST_UNPRIVILEGED: u16 = 1024;
 
 pub(super) fn set_up(args: &SetupArgs, questions: &Questions) -> Result<(), Failure> {
     let file = config_file(Role::Proxy);
@@ -25,6 +28,13 @@ pub(super) fn set_up(args: &SetupArgs, questions: &Questions) -> Result<(), Fail
         kept(&file)?;
     } else {
         write(Role::Proxy, &text(&address), args.dry_run)?;
+        if port_of(&address) < FIRST_UNPRIVILEGED {
+            note!(
+                "A port below {FIRST_UNPRIVILEGED} needs CAP_NET_BIND_SERVICE: where the proxy does \
+                 not start, give it to the service by `sudo systemctl edit mpbond-proxy`, as a \
+                 comment in that unit says, and run this again"
+            );
+        }
     }
     if args.dry_run {
         return Ok(());
