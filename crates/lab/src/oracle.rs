@@ -35,14 +35,19 @@ pub(crate) fn compare(e: &Experiment, transfers: &mut [Transfer]) {
                 (o.repetition, &o.workload) == (d.repetition, &d.workload)
                     && free.contains(&&o.name)
             };
-            let costs = transfers.iter().filter(same).filter_map(cost);
-            costs.reduce(f64::min)
+            // Without one of them, the best of the others is no oracle.
+            let costs: Option<Vec<f64>> = transfers.iter().filter(same).map(cost).collect();
+            costs?.into_iter().reduce(f64::min)
         };
         let mine = |d: &Transfer| d.name == *scheme.name.get_ref();
         let ratios: Vec<Option<f64>> = (transfers.iter())
             .map(|d| Some(cost(d).filter(|_| mine(d))? / of_oracle(d)?))
             .collect();
         for (d, ratio) in transfers.iter_mut().zip(ratios) {
+            // Of a record that is joined with others.
+            if d.name == *scheme.name.get_ref() {
+                d.noticed.remove(&Quantity::CostOverOracle);
+            }
             d.noticed
                 .extend(ratio.map(|ratio| (Quantity::CostOverOracle, ratio)));
         }

@@ -121,7 +121,7 @@ fn bounded(
         .collect();
     let (figure, interval) = match (each.as_slice(), summaries.len()) {
         ([one], 1) => (Some(one.median), one.interval),
-        (some, all) if 2 * some.len() > all => (Some(geometric_mean(some)), None),
+        (some, all) if 2 * some.len() > all => (geometric_mean(some), None),
         _ => (None, None),
     };
     let of = versus_name(a).map_or(String::new(), |other| format!(" over that of \"{other}\""));
@@ -232,9 +232,11 @@ fn values(
     }
 }
 
-fn geometric_mean(all: &[Estimate]) -> f64 {
+/// `None` where a value is 0 or less, and has no logarithm.
+fn geometric_mean(all: &[Estimate]) -> Option<f64> {
     let logs: f64 = all.iter().map(|e| e.median.ln()).sum();
-    (logs / all.len() as f64).exp()
+    let have_logs = all.iter().all(|e| e.median > 0.0);
+    have_logs.then(|| (logs / all.len() as f64).exp())
 }
 
 fn concerns(e: &Experiment, a: &Assert, s: &Summary) -> bool {
@@ -307,6 +309,23 @@ fn judge_one(a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judg
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_average_of_ratios_needs_all_of_them_above_zero() {
+        let of = |medians: &[f64]| {
+            let estimates = medians.iter().map(|median| Estimate {
+                median: *median,
+                interval: None,
+                mean: *median,
+                standard_deviation: None,
+                mean_interval: None,
+            });
+            geometric_mean(&estimates.collect::<Vec<_>>())
+        };
+        assert!((of(&[1.0, 4.0]).unwrap() - 2.0).abs() < 1e-9);
+        assert_eq!(of(&[0.0, 4.0]), None);
+        assert_eq!(of(&[-1.0, 4.0]), None);
+    }
 
     fn summary() -> Summary {
         Summary {

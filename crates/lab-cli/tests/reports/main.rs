@@ -152,7 +152,7 @@ fn a_report_of_a_busy_machine_has_pictures() {
         let warning = page.eval("document.querySelector('.warning').innerText");
         let warning = warning.as_str().unwrap();
         assert!(
-            warning.starts_with("This machine was too busy"),
+            warning.starts_with("Some rows have no fit transfer"),
             "{warning}"
         );
     });

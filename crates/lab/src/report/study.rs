@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, decisive_keys, leave_out};
 use crate::record::{IdealProgress, RunReport, Simulated, Transfer};
-use crate::{paper, summary};
+use crate::{oracle, paper, summary};
 
 /// A record as reports read it, without what can be computed again.
 #[derive(Debug, Clone, Deserialize)]
@@ -258,10 +258,11 @@ fn add(study: &mut Study, record: Saved) -> Result<()> {
         }
     }
     // A run that continued another has the same transfers; a separate run starts at repetition 0,
-    // and its repetitions are additional ones.
+    // and its repetitions are additional ones. Transfers of other seeds are no pairs.
     let clash = new.iter().any(|d| {
         have.iter()
-            .any(|h| (h.repetition, &h.name, &h.workload) == (d.repetition, &d.name, &d.workload))
+            .filter(|h| h.repetition == d.repetition)
+            .any(|h| h.seed != d.seed || (&h.name, &h.workload) == (&d.name, &d.workload))
     });
     let shift = if clash { next } else { 0 };
     study.runs.push(provenance(&record, new.len()));
@@ -295,6 +296,8 @@ fn is_same(a: &Transfer, b: &Transfer) -> bool {
 
 fn sum_up(study: &mut Study) {
     let (e, report) = (&study.experiment, &mut study.report);
+    // Of the transfers that count in all records together.
+    oracle::compare(e, &mut report.transfers);
     report.summary = summary::summaries(e, &report.transfers);
     report.asserts = summary::judge(e, &report.transfers, &report.summary);
     report.paper = paper::comparisons(e, &report.transfers);

@@ -93,7 +93,7 @@ fn a_run_on_a_busy_machine_still_has_pictures_and_a_warning() {
             .any(|(name, _)| name.ends_with("-time-1"))
     );
     let page = to_html("t", "now", &[study]);
-    assert!(page.contains("This machine was too busy"), "{page}");
+    assert!(page.contains("Some rows have no fit transfer"), "{page}");
     assert!(
         page.contains("<svg ") && page.contains(">time (s)<"),
         "{page}"
@@ -106,7 +106,7 @@ fn a_run_on_a_busy_machine_still_has_pictures_and_a_warning() {
     assert!(page.contains("(w, two &amp; more)"), "{page}");
     // Nothing of the kind where all are fit.
     let page = to_html("t", "now", &[self::study()]);
-    assert!(!page.contains("This machine was too busy"), "{page}");
+    assert!(!page.contains("Some rows have no fit transfer"), "{page}");
 }
 
 #[test]
@@ -284,6 +284,23 @@ fn the_later_record_says_whether_a_transfer_is_left_out() {
     let fit = (true, false);
     assert_eq!(all.collect::<Vec<_>>(), [(false, true), fit, fit]);
     assert_eq!(report.summary[0].fit, 2);
+}
+
+#[test]
+fn transfers_of_different_seeds_are_no_pairs() {
+    let file = experiment(SCHEMES, "w", "");
+    let of = |source: &str, scheme: usize, seed: u64| {
+        let mut one = transfer(SCHEMES[scheme], "w", 0, 1.0);
+        one["seed"] = json!(seed);
+        record(source, &file, vec![one])
+    };
+    let repetitions = |records: Vec<Saved>| {
+        let studies = join(records, &[]).unwrap();
+        let all = studies[0].report().transfers.iter();
+        all.map(|d| d.repetition).collect::<Vec<_>>()
+    };
+    assert_eq!(repetitions(vec![of("1", 0, 7), of("2", 1, 7)]), [0, 0]);
+    assert_eq!(repetitions(vec![of("1", 0, 7), of("2", 1, 500)]), [0, 1]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Pictures of runs on a machine that was too busy: transfers that are unfit enter no figure, but
-//! where there are no others, a picture of them tells more than none.
+//! Pictures of unfit transfers: they enter no figure, but where there are no others, a picture of
+//! them tells more than none.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +40,8 @@ pub(super) fn drawn(study: &Study) -> (Option<Study>, Option<String>) {
         format!("For these, the pictures show ({})", names.join("; "))
     };
     let warning = format!(
-        "This machine was too busy: the emulated links did not keep their times. {whose} unfit \
-         transfers, whose times may be too long. Tables and asserts leave them out; the list of \
+        "Some rows have no fit transfer: the machine was too busy for the emulated links, or transfers \
+         were not what their scheme says. {whose} unfit transfers. Tables and asserts leave them out; the list of \
          unfit transfers says why."
     );
     (Some(drawn), Some(warning))

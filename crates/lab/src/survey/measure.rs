@@ -157,7 +157,10 @@ fn measure_case(
                 .collect(),
         );
         let surely = match setting.rough {
-            true => excess.mean_interval().is_some_and(|(low, _)| low > 0.0),
+            // One pair has no interval.
+            true => (excess.mean_interval().map(|(low, _)| low))
+                .or_else(|| excess.mean())
+                .is_some_and(|least| least > 0.0),
             false => excess.mean().is_some_and(|mean| mean > 0.0),
         };
         let done = || outcomes.iter().flatten();

@@ -54,6 +54,24 @@ fn no_burst_costs_more_than_twice_the_clairvoyant() {
     assert_eq!(judged, 6 * 10);
 }
 
+/// Where one of the schemes without a price is unfit, nobody knows which would have been better.
+#[test]
+fn an_oracle_needs_all_schemes_without_a_price() {
+    let mut e = file();
+    e.repetitions = 1;
+    let mut all = run(&e, 1, 1);
+    let judged = |all: &[Transfer]| {
+        let has = |d: &&Transfer| d.noticed.contains_key(&Quantity::CostOverOracle);
+        all.iter().filter(has).count()
+    };
+    assert!(judged(&all) > 0);
+    all.iter_mut()
+        .filter(|d| d.name == "alone")
+        .for_each(|d| d.fit = false);
+    crate::oracle::compare(&e, &mut all);
+    assert_eq!(judged(&all), 0);
+}
+
 #[test]
 fn a_price_needs_a_helper_a_model_and_for_daemons_a_radio_that_policies_name() {
     let text = file().text;
