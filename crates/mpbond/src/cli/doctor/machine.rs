@@ -200,8 +200,8 @@ pub(super) fn trusted(
     }
 }
 
-/// Checks that the kernel has congestion control `name`, and lets a daemon choose it. `running`: the
-/// daemon runs, perhaps as another user with other rights.
+/// Checks that the kernel has congestion control `name`, and lets a daemon choose it. `running`:
+/// the daemon runs, perhaps as another user with other rights.
 pub(super) fn congestion(findings: &mut Findings, name: &str, running: bool) {
     let list = |which: &str| {
         std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control"))

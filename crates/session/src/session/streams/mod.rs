@@ -478,8 +478,8 @@ impl Streams {
         true
     }
 
-    /// Takes a stream with nothing to send out of its queue: what waits in a queue keeps the ends of
-    /// transfers from being hedged, and a primary from asking whether its paths work.
+    /// Takes a stream with nothing to send out of its queue: what waits in a queue keeps the ends
+    /// of transfers from being hedged, and a primary from asking whether its paths work.
     fn leave_queue(&mut self, id: StreamId) {
         if let Some(s) = self.table.get_mut(&id)
             && !s.send.is_sendable()
