@@ -44,8 +44,8 @@ pub(crate) fn compare(e: &Experiment, transfers: &mut [Transfer]) {
             .map(|d| Some(cost(d).filter(|_| mine(d))? / of_oracle(d)?))
             .collect();
         for (d, ratio) in transfers.iter_mut().zip(ratios) {
-            // Of a record that is joined with others.
-            if d.name == *scheme.name.get_ref() {
+            // The transfers of joined records have one already.
+            if mine(d) {
                 d.noticed.remove(&Quantity::CostOverOracle);
             }
             d.noticed

@@ -1,7 +1,7 @@
 //! The proxy: joins the subflows of primaries, and connects their streams to origins.
 //!
-//! One thread accepts connections, shakes hands and reads hellos; sessions live on worker
-//! threads, each on one thread, so that nothing on the data path needs a lock.
+//! One thread accepts connections, shakes hands and reads hellos. Each session lives on one worker
+//! thread. The only lock on the data path is that of the ledger of shared links (ADR 0069).
 
 mod dial;
 mod registry;

@@ -26,8 +26,8 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// A count arrived that the far end read at `remote` on its clock; so many octets have been
-    /// sent by now.
+    /// A count arrived that the far end read at `remote` on its clock. `sent`: octets sent by now,
+    /// or `count` where no stream bytes are on their way.
     pub(super) fn on_count(&mut self, now: Timestamp, count: u64, sent: u64, remote: Timestamp) {
         if count >= sent {
             self.start = None;

@@ -51,8 +51,8 @@ const DRIFT: f64 = 100e-6;
 /// More than any ACK takes beyond the fastest one.
 const MOST_EXTRA: Duration = Duration::from_secs(1);
 
-/// Where all ACKs seem to take longer than that for this long, one of the clocks stood still while
-/// its machine slept.
+/// Time after which ACKs that all take longer than [`MOST_EXTRA`] show that one of the clocks stood
+/// still: CLOCK_MONOTONIC does in suspend.
 const STEPPED_AFTER: Duration = Duration::from_secs(5);
 
 /// A helper's report on a pipe, until it has been sent.
@@ -192,7 +192,7 @@ impl Feedback {
         one_way_delay + extra.min(MOST_EXTRA)
     }
 
-    /// Follows a clock that has fallen behind for good. CLOCK_MONOTONIC stands still in suspend.
+    /// Takes a new least difference where one of the clocks stood still.
     fn follow_step(&mut self, now: Timestamp, offset: i64, extra: Duration) {
         if extra <= MOST_EXTRA {
             self.stepped = None;

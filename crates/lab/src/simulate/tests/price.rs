@@ -54,7 +54,7 @@ fn no_burst_costs_more_than_twice_the_clairvoyant() {
     assert_eq!(judged, 6 * 10);
 }
 
-/// Where one of the schemes without a price is unfit, nobody knows which would have been better.
+/// An oracle with an unfit scheme has no cost.
 #[test]
 fn an_oracle_needs_all_schemes_without_a_price() {
     let mut e = file();
