@@ -11,6 +11,8 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const VLAN_TAGS: [u16; 2] = [0x8100, 0x88a8];
 /// Maximum number of VLAN tags; more are damage or an attack.
 const MAX_TAGS: usize = 4;
+/// Hardware type of the loopback interface in cooked captures (`ARPHRD_LOOPBACK`).
+const COOKED_LOOPBACK: u16 = 772;
 /// Packet type of cooked captures: sent by this host (`PACKET_OUTGOING`).
 const COOKED_OUTGOING: u16 = 4;
 const TCP: u8 = 6;
@@ -41,6 +43,8 @@ pub struct Network<'a> {
     pub flow: Option<Flow>,
     /// Whether this device sent it, where the link type says.
     pub outgoing: Option<bool>,
+    /// Whether it was captured at the loopback interface, where the link type says.
+    pub loopback: bool,
     /// Captured part, from the IP header on.
     pub data: &'a [u8],
 }
@@ -60,6 +64,7 @@ pub enum NotNetwork {
 /// When the link type is not supported, or the record is too short for it.
 pub fn network<'a>(record: &Record<'a>) -> Result<Network<'a>, NotNetwork> {
     let data = record.data;
+    let mut hardware = None;
     let (header, ethertype, outgoing) = match record.link_type {
         LinkType::ETHERNET => {
             let (header, ethertype) = ethernet(data)?;
@@ -67,10 +72,12 @@ pub fn network<'a>(record: &Record<'a>) -> Result<Network<'a>, NotNetwork> {
         }
         LinkType::LINUX_SLL => {
             let kind = field(data, 0)?;
+            hardware = Some(field(data, 2)?);
             (16, Some(field(data, 14)?), Some(kind == COOKED_OUTGOING))
         }
         LinkType::LINUX_SLL2 => {
             let kind = u16::from(*data.get(10).ok_or(NotNetwork::Short)?);
+            hardware = Some(field(data, 8)?);
             (20, Some(field(data, 0)?), Some(kind == COOKED_OUTGOING))
         }
         // Some systems wrote their own numbers for raw IP.
@@ -80,7 +87,10 @@ pub fn network<'a>(record: &Record<'a>) -> Result<Network<'a>, NotNetwork> {
     };
     let data = data.get(header..).ok_or(NotNetwork::Short)?;
     let on_link = record.original_bytes.saturating_sub(header as u32);
-    Ok(packet(data, ethertype, on_link, outgoing))
+    Ok(Network {
+        loopback: hardware == Some(COOKED_LOOPBACK),
+        ..packet(data, ethertype, on_link, outgoing)
+    })
 }
 
 /// Packet after a link header with this EtherType; `None` stands for IP.
@@ -101,6 +111,7 @@ pub(crate) fn packet(
         },
         flow: ip.map(|(flow, _)| flow),
         outgoing,
+        loopback: false,
         data,
     }
 }

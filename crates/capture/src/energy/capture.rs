@@ -22,6 +22,7 @@ struct Waiting {
     bytes: u32,
     flow: Option<Flow>,
     outgoing: Option<bool>,
+    loopback: bool,
 }
 
 impl Waiting {
@@ -30,6 +31,7 @@ impl Waiting {
             bytes: self.bytes,
             flow: self.flow,
             outgoing: self.outgoing,
+            loopback: self.loopback,
             data: &[],
         })
     }
@@ -68,7 +70,7 @@ pub(super) fn account<R: Read>(
     for (count, what) in [
         (
             file.strangers,
-            "between other devices, or no IP, not counted",
+            "between other devices, within this one, or no IP, not counted",
         ),
         (file.short, "shorter than their link header, not counted"),
         (skipped, "without a time, not counted"),
@@ -120,6 +122,7 @@ impl File<'_> {
                 bytes: packet.bytes,
                 flow: packet.flow,
                 outgoing: packet.outgoing,
+                loopback: packet.loopback,
             };
             if self.local.is_some() || waiting.outgoing.is_some() && self.waiting.is_empty() {
                 self.count(&waiting, reader, accounts)?;
@@ -236,6 +239,9 @@ fn kind_of(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use mpbond_radio::Profiles;
+
+    use super::super::{EnergyOptions, Input, run};
     use super::*;
 
     #[test]
@@ -250,5 +256,84 @@ mod tests {
         }
         assert_eq!(stem_of("a/b/wlan0.pcap.gz"), "wlan0");
         assert_eq!(stem_of(".pcap"), ".pcap");
+    }
+
+    /// An IPv4 packet of 100 octets.
+    fn ipv4(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
+        let head = [
+            [0x45, 0, 0, 100],
+            [0; 4],
+            [64, 17, 0, 0],
+            source,
+            destination,
+        ];
+        let mut packet = head.concat();
+        packet.resize(100, 0);
+        packet
+    }
+
+    fn pcap(link_type: u32, frames: &[Vec<u8>]) -> Vec<u8> {
+        let mut file = Vec::new();
+        for field in [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65535, link_type] {
+            file.extend(field.to_le_bytes());
+        }
+        for frame in frames {
+            let length = frame.len() as u32;
+            for field in [1, 0, length, length] {
+                file.extend(field.to_le_bytes());
+            }
+            file.extend(frame);
+        }
+        file
+    }
+
+    /// `tcpdump -i any` captures the loopback interface as well: nothing of it passes a radio.
+    #[test]
+    fn packets_within_the_device_are_not_counted() {
+        const ME: [u8; 4] = [10, 0, 0, 2];
+        const YOU: [u8; 4] = [198, 51, 100, 1];
+        const OTHER: [u8; 4] = [10, 0, 0, 3];
+        const LO: [u8; 4] = [127, 0, 0, 1];
+        // Ends, hardware type (1 Ethernet, 772 loopback), packet type (4 sent, 0 received).
+        let packets = [
+            (ME, YOU, 1, 4),
+            (YOU, ME, 1, 0),
+            (LO, LO, 772, 4),
+            (LO, LO, 772, 0),
+            (ME, ME, 772, 4),
+            (ME, OTHER, 772, 4),
+            (ME, ME, 1, 4),
+        ];
+        let cooked = |version, (from, to, hardware, kind): (_, _, u16, u8)| {
+            let [high, low] = hardware.to_be_bytes();
+            let header = match version {
+                1 => vec![0, kind, high, low, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0],
+                _ => vec![
+                    8, 0, 0, 0, 0, 0, 0, 1, high, low, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                ],
+            };
+            [header, ipv4(from, to)].concat()
+        };
+        // Without link headers, most packets are of the loopback address, not of the device's.
+        let raw = [(LO, LO), (ME, YOU), (LO, LO), (YOU, ME), (LO, LO), (ME, ME)];
+        let raw = raw.map(|(from, to)| ipv4(from, to)).to_vec();
+        for (link, frames, within) in [
+            (113, packets.map(|p| cooked(1, p)).to_vec(), 5),
+            (276, packets.map(|p| cooked(2, p)).to_vec(), 5),
+            (101, raw, 4),
+        ] {
+            let input = Input {
+                name: "a.pcap".to_owned(),
+                from: &pcap(link, &frames)[..],
+            };
+            let options = EnergyOptions::with_profile("wifi-2012");
+            let report = run(vec![input], &options, &Profiles::shipped().unwrap()).unwrap();
+            let sums = &report.devices[0].interfaces[0].energy;
+            let bytes = (sums.up_bytes, sums.down_bytes);
+            assert_eq!(bytes, (100, 100), "link type {link}");
+            let note = format!("a.pcap: {within} packets between other devices, within this one");
+            let notes = &report.notes;
+            assert!(notes.iter().any(|n| n.starts_with(&note)), "{notes:?}");
+        }
     }
 }

@@ -24,7 +24,7 @@ impl Local {
     /// equals a private one, then the one seen first.
     pub(super) fn guess<'a>(flows: impl Iterator<Item = &'a Flow>) -> Self {
         let mut seen: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
-        for (i, flow) in flows.enumerate() {
+        for (i, flow) in flows.filter(|flow| !is_within_host(flow)).enumerate() {
             for address in [flow.source, flow.destination] {
                 if !address.is_multicast() && !is_broadcast(address) && !address.is_unspecified() {
                     seen.entry(address).or_insert((0, i)).0 += 1;
@@ -48,8 +48,12 @@ impl Local {
         &self.addresses
     }
 
-    /// Direction of a packet; `None` when neither end is the device.
+    /// Direction of a packet; `None` when neither end is the device, or both are: then it passes
+    /// no radio.
     pub(super) fn direction(&self, packet: &Network<'_>) -> Option<Direction> {
+        if packet.loopback || packet.flow.as_ref().is_some_and(is_within_host) {
+            return None;
+        }
         if let Some(outgoing) = packet.outgoing {
             return Some(if outgoing {
                 Direction::Up
@@ -69,6 +73,11 @@ impl Local {
             None
         }
     }
+}
+
+/// Whether both ends are the same host, to which a capture of all interfaces has its packets too.
+fn is_within_host(flow: &Flow) -> bool {
+    flow.source == flow.destination || flow.source.is_loopback() || flow.destination.is_loopback()
 }
 
 fn is_broadcast(address: IpAddr) -> bool {
