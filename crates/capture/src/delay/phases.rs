@@ -54,6 +54,12 @@ pub struct Handover {
     pub rssi: Option<HandoverRssi>,
 }
 
+impl Handover {
+    fn is_same(&self, other: &Self) -> bool {
+        self.from == other.from && self.last_data_s == other.last_data_s
+    }
+}
+
 /// All handovers of a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhasesReport {
@@ -94,6 +100,8 @@ pub fn phases<R: Read, S: Read>(
         let before = now.insert(interface, *state);
         if before == Some(State::Connected) && *state != State::Connected {
             match handover(*at, interface, &states, &data) {
+                // The old interface was connected and lost again, without data: the same handover.
+                Some(found) if report.handovers.iter().any(|h| h.is_same(&found)) => {}
                 Some(found) => report.handovers.push(found),
                 None => report.unfinished += 1,
             }
@@ -259,6 +267,20 @@ mod tests {
         .unwrap();
         let p = r.phases.unwrap();
         assert_eq!((p.p1_s, p.p2_s, p.p3_s, p.p4_s), (0.75, 0.0, 0.0, 0.0));
+    }
+
+    /// Bluetooth returns without data, before and after the first data over WiFi.
+    #[test]
+    fn an_old_connection_that_is_lost_again_makes_no_second_handover() {
+        let r = report(
+            "0,bt,connected\n10,bt,off\n12,bt,connected\n14,bt,off\n16,wifi,connected\n\
+             30,bt,connected\n40,bt,off\n",
+            "9.5,bt,10\n20,wifi,10\n50,wifi,10\n",
+        )
+        .unwrap();
+        assert_eq!((r.handovers.len(), r.unfinished), (1, 0));
+        let p = r.phases.unwrap();
+        assert_eq!((p.p1_s, p.p2_s, p.p3_s, p.p4_s), (0.5, 6.0, 0.0, 4.0));
     }
 
     #[test]
