@@ -140,6 +140,49 @@ fn duplicates_go_and_retransmissions_stay() {
     assert_eq!(r.retransmissions, retries as u64);
 }
 
+/// A capture as by a sniffer with this snap length, in which contents of 200 octets are added to
+/// every numbered frame.
+fn snapped(heard: &Heard, snap: usize) -> Heard {
+    let mut capture = heard.capture[..24].to_vec();
+    let mut at = 24;
+    while at < heard.capture.len() {
+        let length = u32::from_le_bytes(heard.capture[at + 8..at + 12].try_into().unwrap());
+        let end = at + 16 + length as usize;
+        let mut frame = heard.capture[at + 16..end].to_vec();
+        if frame.len() >= 24 {
+            frame.resize(frame.len() + 200, 7);
+        }
+        capture.extend_from_slice(&heard.capture[at..at + 8]);
+        capture.extend((frame.len().min(snap) as u32).to_le_bytes());
+        capture.extend((frame.len() as u32).to_le_bytes());
+        capture.extend_from_slice(&frame[..frame.len().min(snap)]);
+        at = end;
+    }
+    let frames = heard.frames.clone();
+    Heard { capture, frames }
+}
+
+/// The longest snap length has whole frames, the shortest little more than their headers.
+#[test]
+fn sniffers_with_different_snap_lengths_agree() {
+    let mut dice = Dice::new(13);
+    let air = air(30.0, &mut dice);
+    for snaps in [[65_535, 100, 64], [64, 65_535, 100]] {
+        let heard = snaps.map(|snap| {
+            let whole = hear(&air, &mut dice, 0.073, 4.0, |t| t);
+            snapped(&whole, snap)
+        });
+        let sniffers = read(&heard);
+        let merged = merge(&sniffers, Times::Consensus).unwrap();
+        let v = judge(&merged, &air, &heard, |t| t);
+        assert!(
+            v.exactly_once >= 0.999 && v.twice <= 0.001,
+            "{snaps:?} {v:?}"
+        );
+        assert!(v.false_merges <= 0.001, "{snaps:?} {v:?}");
+    }
+}
+
 /// What is written can be read: frames, order, times, who had them.
 #[test]
 fn the_result_is_a_capture() {

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hasher};
 use crate::reader::{LinkType, Record};
 use crate::source::{u16_at, u32_at};
 
-/// Number of octets that identify a frame; sniffers keep different lengths of the rest.
-const HASHED: usize = 160;
+/// Maximum number of octets that identify a frame.
+pub(super) const HASHED: usize = 160;
 
 /// Mask of the protocol version in frame control.
 const VERSION: u8 = 3;
@@ -111,13 +111,19 @@ pub fn frame<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
 }
 
 impl Frame<'_> {
-    /// Identity: equal for all copies of one transmission, and for transmissions of the same
-    /// octets, which only time distinguishes. The check sequence distinguishes more where contents
-    /// were anonymized, but all sniffers must have recorded it.
-    pub(super) fn identity(&self, with_check: bool) -> u64 {
+    /// Number of octets kept, where a snap length cut the frame.
+    pub(super) fn cut_to(&self) -> Option<usize> {
+        (self.data.len() < self.bytes as usize).then_some(self.data.len())
+    }
+
+    /// Identity by its length and its first `octets` octets, which all sniffers must have kept:
+    /// equal for all copies of one transmission, and for transmissions of the same octets, which
+    /// only time distinguishes. The check sequence distinguishes more where contents were
+    /// anonymized, but all sniffers must have recorded it.
+    pub(super) fn identity(&self, octets: usize, with_check: bool) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write_u32(self.bytes);
-        hasher.write(self.data.get(..HASHED).unwrap_or(self.data));
+        hasher.write(self.data.get(..octets).unwrap_or(self.data));
         if let (true, Some(check)) = (with_check, self.check) {
             hasher.write(&check);
         }

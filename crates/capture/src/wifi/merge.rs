@@ -71,18 +71,13 @@ pub fn merge_by(
     if !(2..=MAX_SNIFFERS).contains(&sniffers.len()) {
         return Err(MergeError::Number);
     }
-    let with_check = sniffers.iter().all(|s| s.with_check.is_some());
+    // A frame has the same identity in all captures only by the octets that all of them have.
+    let with_check = sniffers.iter().all(|s| s.with_check);
+    let octets = sniffers.iter().map(|s| s.kept_octets).min();
+    let octets = octets.unwrap_or_default();
     let seen: Vec<Vec<Seen>> = sniffers
         .iter()
-        .map(|s| {
-            let mut seen = s.seen.clone();
-            if let (true, Some(identities)) = (with_check, &s.with_check) {
-                for (seen, identity) in seen.iter_mut().zip(identities) {
-                    seen.identity = *identity;
-                }
-            }
-            seen
-        })
+        .map(|s| s.identified(octets, with_check))
         .collect();
     let clocks = Clocks::of(&seen, bridging);
     let main = sniffers.first().map_or("", |s| &s.file);

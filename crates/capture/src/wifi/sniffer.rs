@@ -4,15 +4,16 @@ use std::io::Read;
 
 use mpbond_units::Timestamp;
 
-use super::frame::{FrameKind, frame};
+use super::frame::{FrameKind, HASHED, frame};
 use crate::error::CaptureError;
-use crate::reader::{LinkType, Reader};
+use crate::reader::{LinkType, Reader, Record};
 
 /// Frame of a sniffer, as needed for matching.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Seen {
     /// Time since the capture's start.
     pub(super) at_ns: f64,
+    /// See [`Sniffer::identified`]; 0 before.
     pub(super) identity: u64,
     pub(super) kind: FrameKind,
     pub(super) retry: bool,
@@ -37,8 +38,11 @@ pub struct Sniffer {
     pub(super) file: String,
     pub(super) start: Timestamp,
     pub(super) seen: Vec<Seen>,
-    /// Identities that include the check sequence.
-    pub(super) with_check: Option<Vec<u64>>,
+    /// Whether all frames have their check sequence.
+    pub(super) with_check: bool,
+    /// Number of octets that all numbered frames have, shorter ones on the air excepted; at most
+    /// [`HASHED`].
+    pub(super) kept_octets: usize,
     pub(super) bytes: Vec<u8>,
     pub(super) damaged: u64,
     pub(super) others: u64,
@@ -56,7 +60,8 @@ impl Sniffer {
             file: file.to_owned(),
             start: Timestamp::ZERO,
             seen: Vec::new(),
-            with_check: Some(Vec::new()),
+            with_check: true,
+            kept_octets: HASHED,
             bytes: Vec::new(),
             damaged: 0,
             others: 0,
@@ -86,13 +91,13 @@ impl Sniffer {
                 all.start = record.at;
             }
             let at = i128::from(record.at.as_nanos()) - i128::from(all.start.as_nanos());
-            match (&mut all.with_check, frame.check) {
-                (Some(list), Some(_)) => list.push(frame.identity(true)),
-                _ => all.with_check = None,
+            all.with_check &= frame.check.is_some();
+            if let (Some(_), Some(kept)) = (frame.sequence, frame.cut_to()) {
+                all.kept_octets = all.kept_octets.min(kept);
             }
             all.seen.push(Seen {
                 at_ns: at as f64,
-                identity: frame.identity(false),
+                identity: 0,
                 kind: frame.kind,
                 retry: frame.retry,
                 start: all.bytes.len(),
@@ -114,5 +119,28 @@ impl Sniffer {
             });
         }
         Ok(all)
+    }
+
+    /// The frames with their identities by the first `octets` octets, and with the check sequence.
+    pub(super) fn identified(&self, octets: usize, with_check: bool) -> Vec<Seen> {
+        let identity = |seen: &Seen| {
+            let end = seen.start + seen.kept as usize;
+            let record = Record {
+                at: self.start,
+                link_type: seen.link_type,
+                interface: 0,
+                flags: 0,
+                data: self.bytes.get(seen.start..end)?,
+                original_bytes: seen.original,
+                offset: 0,
+            };
+            Some(frame(&record)?.identity(octets, with_check))
+        };
+        let seen = self.seen.iter();
+        seen.map(|seen| Seen {
+            identity: identity(seen).unwrap_or_default(),
+            ..*seen
+        })
+        .collect()
     }
 }
