@@ -183,6 +183,32 @@ fn sniffers_with_different_snap_lengths_agree() {
     }
 }
 
+/// Every tenth beacon of a sniffer is stamped half a second late.
+#[test]
+fn discarded_common_frames_are_counted() {
+    let mut dice = Dice::new(17);
+    let air = air(60.0, &mut dice);
+    let late = |t: f64| {
+        t + if (t / 0.1024) as u32 % 10 == 3 {
+            0.5
+        } else {
+            0.0
+        }
+    };
+    for (outliers, clock) in [(0..=2, (|t| t) as fn(f64) -> f64), (50..=62, late)] {
+        let heard = [
+            hear(&air, &mut dice, 0.0, 1.0, |t| t),
+            hear(&air, &mut dice, 0.0, 1.0, clock),
+        ];
+        let sniffers = read(&heard);
+        let merged = merge(&sniffers, Times::Consensus).unwrap();
+        let input = &merged.report.inputs[1];
+        let json = serde_json::to_value(input).unwrap();
+        let count = json["outliers"].as_u64();
+        assert!(count.is_some_and(|n| outliers.contains(&n)), "{json}");
+    }
+}
+
 /// What is written can be read: frames, order, times, who had them.
 #[test]
 fn the_result_is_a_capture() {

@@ -115,6 +115,7 @@ impl Matching<'_> {
                 residual_p95_us: us(clock.map_or(0.0, |c| c.residual_p95_ns)),
                 clock_pieces: fit.map_or(0, |f| f.relation.pieces()),
                 reference_frames: fit.map_or(0, |f| f.references.len()),
+                outliers: fit.map_or(0, |f| f.outliers),
                 loss: 1.0 - had.get(i).copied().unwrap_or_default() as f64 / total.max(1.0),
                 incomplete: sniffer.incomplete.clone(),
             }

@@ -29,6 +29,8 @@ pub struct InputReport {
     pub clock_pieces: usize,
     /// Number of common frames used.
     pub reference_frames: usize,
+    /// Number of common frames discarded, as their distance from the clock relation is too large.
+    pub outliers: usize,
     /// Estimated share of numbered frames that it missed.
     pub loss: f64,
     /// Reason why reading stopped early.

@@ -102,11 +102,12 @@ fn text(r: &MergeReport) -> String {
         if input.reference_frames > 0 {
             let _ = writeln!(
                 out,
-                "  clock: {:+.1} us at the start, {:+.3} ppm; {} reference frames, residual \
-                 median {:.1} us, p95 {:.1} us, {} pieces",
+                "  clock: {:+.1} us at the start, {:+.3} ppm; {} reference frames ({} \
+                 outliers left out), residual median {:.1} us, p95 {:.1} us, {} pieces",
                 input.offset_us,
                 input.skew_ppm,
                 input.reference_frames,
+                input.outliers,
                 input.residual_median_us,
                 input.residual_p95_us,
                 input.clock_pieces
