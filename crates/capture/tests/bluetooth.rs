@@ -233,8 +233,13 @@ impl Log {
 
     /// A Command Status with the same error.
     fn decline(&mut self, at_s: f64, sniff: bool) {
+        self.answer(at_s, 0x0c, sniff);
+    }
+
+    /// A Command Status.
+    fn answer(&mut self, at_s: f64, status: u8, sniff: bool) {
         let opcode = if sniff { 3 } else { 4 };
-        self.push(at_s, 3, &[4, 0x0f, 4, 0x0c, 1, opcode, 8]);
+        self.push(at_s, 3, &[4, 0x0f, 4, status, 1, opcode, 8]);
     }
 
     fn data(&mut self, at_s: f64, handle: u8, received: bool) {
@@ -346,6 +351,64 @@ fn sniff_after_a_failed_or_declined_request_is_asked_by_the_peer() {
         assert_eq!((r.mode_changes.len(), r.commands.sniff), (3, 2));
         assert_eq!(r.mode_changes[0].asked_by, Some(Side::Peer));
     }
+}
+
+/// A Command Status answers the oldest request without one; requests that were accepted stay.
+#[test]
+fn a_refusal_concerns_one_request_only() {
+    for a_refused in [false, true] {
+        let mut log = Log::new();
+        log.connect(0.0, 5);
+        log.connect(0.0, 6);
+        log.ask(1.0, 5, true);
+        log.ask(1.001, 6, true);
+        log.answer(1.01, if a_refused { 0x0c } else { 0 }, true);
+        log.answer(1.02, if a_refused { 0 } else { 0x0c }, true);
+        log.mode(1.1, 5, 2);
+        log.mode(1.2, 6, 2);
+        let asked: Vec<_> = log
+            .report()
+            .mode_changes
+            .iter()
+            .map(|c| c.asked_by)
+            .collect();
+        let (local, peer) = (Some(Side::Local), Some(Side::Peer));
+        let expected = if a_refused {
+            [peer, local]
+        } else {
+            [local, peer]
+        };
+        assert_eq!(asked, expected);
+    }
+}
+
+/// A second request, refused while the first is pending, leaves that one.
+#[test]
+fn a_refused_repetition_leaves_the_accepted_request() {
+    let mut log = Log::new();
+    log.connect(0.0, 5);
+    log.ask(1.0, 5, true);
+    log.answer(1.01, 0, true);
+    log.ask(1.02, 5, true);
+    log.decline(1.03, true);
+    log.mode(1.1, 5, 2);
+    let r = log.report();
+    assert_eq!((r.sniff_asked_by.local, r.sniff_asked_by.peer), (1, 0));
+}
+
+/// Another interval is an answer too: the next entry into Sniff is the peer's.
+#[test]
+fn a_change_from_sniff_to_sniff_answers_the_request() {
+    let mut log = Log::new();
+    log.connect(0.0, 5);
+    log.mode(1.0, 5, 2);
+    log.ask(2.0, 5, true);
+    log.answer(2.01, 0, true);
+    log.mode(2.1, 5, 2);
+    log.mode(3.0, 5, 0);
+    log.mode(4.0, 5, 2);
+    let r = log.report();
+    assert_eq!((r.sniff_asked_by.local, r.sniff_asked_by.peer), (0, 2));
 }
 
 /// Another connection under the same number is another link; Sniff ends with the connection.

@@ -1,6 +1,6 @@
 //! Analysis of a log: modes of links and their durations, undesired Sniff periods, throughput.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use mpbond_units::Timestamp;
@@ -18,6 +18,10 @@ const RECEIVING_S: f64 = 1.0;
 
 /// Handle under which Qualcomm's controllers send diagnostics to the host; not a connection.
 const VENDOR_DIAGNOSTICS: u16 = 0x0edc;
+
+/// Maximum number of requests without an answer: a controller accepts at most as many commands at a
+/// time (Bluetooth Core 5.4, volume 4, part E, section 7.7.15).
+const MAX_UNANSWERED: usize = 255;
 
 const ACTIVE: u8 = 0;
 const SNIFF: u8 = 2;
@@ -159,6 +163,16 @@ pub struct BluetoothReport {
     pub incomplete: Option<String>,
 }
 
+/// Request of the host to enter Sniff or to leave it.
+struct Request {
+    link: LinkId,
+    sniff: bool,
+    at: f64,
+    /// Last traffic in each direction before it.
+    sent: Option<f64>,
+    received: Option<f64>,
+}
+
 /// State of a link while the log is read.
 #[derive(Default)]
 struct Followed {
@@ -169,8 +183,8 @@ struct Followed {
     /// Current mode and its start; `None` before the first change.
     mode: Option<(u8, f64)>,
     active_since: Option<f64>,
-    /// Time of the host's request, and of the last traffic in each direction before it: the answer
-    /// takes a while, and traffic continues.
+    /// Time of the host's request that was accepted, and of the last traffic in each direction
+    /// before it: the change of mode takes a while, and traffic continues.
     asked_sniff: Option<(f64, Option<f64>, Option<f64>)>,
     asked_exit: bool,
     last_sent: Option<f64>,
@@ -201,14 +215,25 @@ impl Followed {
         }
     }
 
+    /// Records that the controller accepted a request.
+    fn accept(&mut self, request: &Request) {
+        if request.sniff {
+            self.asked_sniff = Some((request.at, request.sent, request.received));
+        } else {
+            self.asked_exit = true;
+        }
+    }
+
     /// Records a mode change; returns the requesting side if the change is into Sniff.
     fn change(&mut self, at: f64, mode: u8) -> Option<Side> {
         self.spend(at);
         let before = self.mode.replace((mode, at)).map(|(mode, _)| mode);
         self.drawn.modes.push((at, mode));
+        // A change of the interval in Sniff answers the request too.
+        let asked_sniff = self.asked_sniff.take_if(|_| mode == SNIFF);
         match mode {
             SNIFF if before != Some(SNIFF) => {
-                let (by, asked_at, sent, received) = match self.asked_sniff.take() {
+                let (by, asked_at, sent, received) = match asked_sniff {
                     Some((when, sent, received)) => (Side::Local, when, sent, received),
                     None => (Side::Peer, at, self.last_received, self.last_sent),
                 };
@@ -319,10 +344,8 @@ struct Counted {
     mode_changes: Vec<ModeChange>,
     commands: Commands,
     asked_by: Sniffs,
-    /// Links whose host has requested Sniff or its end since the last refusal: those that a refusal
-    /// may concern.
-    asked_sniff: BTreeSet<LinkId>,
-    asked_exit: BTreeSet<LinkId>,
+    /// Requests without an answer, in order: the answer names no link.
+    unanswered: Vec<Request>,
 }
 
 impl Analysis {
@@ -467,29 +490,38 @@ fn hear(
         }
         Happening::Disconnected(id) => link(links, id, at).disconnected = Some(at),
         Happening::Asked { link: id, sniff } => {
-            let link = link(links, id, at);
-            if sniff {
-                report.commands.sniff += 1;
-                report.asked_sniff.insert(id);
-                link.asked_sniff = Some((at, link.last_sent, link.last_received));
-            } else {
-                report.commands.exit_sniff += 1;
-                report.asked_exit.insert(id);
-                link.asked_exit = true;
+            let count = match sniff {
+                true => &mut report.commands.sniff,
+                false => &mut report.commands.exit_sniff,
+            };
+            *count += 1;
+            let known = link(links, id, at);
+            if report.unanswered.len() >= MAX_UNANSWERED {
+                report.unanswered.remove(0);
             }
+            report.unanswered.push(Request {
+                link: id,
+                sniff,
+                at,
+                sent: known.last_sent,
+                received: known.last_received,
+            });
         }
-        // The event names no link; hosts have one request pending at a time.
-        Happening::Declined { sniff: true } => {
-            for id in std::mem::take(&mut report.asked_sniff) {
-                link(links, id, at).asked_sniff = None;
-            }
-        }
-        Happening::Declined { sniff: false } => {
-            for id in std::mem::take(&mut report.asked_exit) {
-                link(links, id, at).asked_exit = false;
+        Happening::Answered {
+            adapter,
+            sniff,
+            accepted,
+        } => {
+            let mut requests = report.unanswered.iter();
+            let first = requests.position(|r| r.link.adapter == adapter && r.sniff == sniff);
+            if let Some(request) = first.map(|i| report.unanswered.remove(i))
+                && accepted
+            {
+                link(links, request.link, at).accept(&request);
             }
         }
         Happening::Unchanged(id) => {
+            report.unanswered.retain(|r| r.link != id);
             if let Some(link) = links.get_mut(&id) {
                 link.asked_sniff = None;
                 link.asked_exit = false;
@@ -500,7 +532,17 @@ fn hear(
             mode,
             interval_slots,
         } => {
-            let asked_by = link(links, id, at).change(at, mode);
+            let link = link(links, id, at);
+            // Without the answer in the log, the change is one.
+            report.unanswered.retain(|request| {
+                let sought = if request.sniff { SNIFF } else { ACTIVE };
+                let answered = request.link == id && mode == sought;
+                if answered {
+                    link.accept(request);
+                }
+                !answered
+            });
+            let asked_by = link.change(at, mode);
             match asked_by {
                 Some(Side::Local) => report.asked_by.local += 1,
                 Some(Side::Peer) => report.asked_by.peer += 1,

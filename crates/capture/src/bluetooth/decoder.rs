@@ -58,10 +58,14 @@ pub enum Happening<'a> {
         /// `true` to enter Sniff, `false` to leave it.
         sniff: bool,
     },
-    /// The controller declined the host's last request of this kind.
-    Declined {
+    /// The controller answered the host's oldest request of this kind that has no answer yet.
+    Answered {
+        /// Controller.
+        adapter: u16,
         /// `true` to enter Sniff, `false` to leave it.
         sniff: bool,
+        /// Whether the controller accepted it; the mode changes later.
+        accepted: bool,
     },
     /// The mode of a connection changed.
     Mode {
@@ -195,13 +199,17 @@ impl Decoder {
                     .insert((adapter, link.handle), link.connection + 1);
                 hear(Happening::Disconnected(link));
             }
-            (COMMAND_STATUS, 4..) if status != Some(0) => {
+            (COMMAND_STATUS, 4..) => {
                 let sniff = match u16_at(body, 2, false) {
                     SNIFF_MODE => true,
                     EXIT_SNIFF_MODE => false,
                     _ => return,
                 };
-                hear(Happening::Declined { sniff });
+                hear(Happening::Answered {
+                    adapter,
+                    sniff,
+                    accepted: status == Some(0),
+                });
             }
             (MODE_CHANGE, 6..) if status == Some(0) => {
                 let link = self.seen(adapter, u16_at(body, 1, false));
