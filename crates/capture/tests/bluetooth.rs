@@ -411,6 +411,38 @@ fn a_change_from_sniff_to_sniff_answers_the_request() {
     assert_eq!((r.sniff_asked_by.local, r.sniff_asked_by.peer), (0, 2));
 }
 
+/// Link type 187 has no direction: a continuation has that of the packet it continues.
+#[test]
+fn continuations_in_captures_without_direction_follow_their_start() {
+    let mut file = Vec::new();
+    for field in [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65535, 187] {
+        file.extend(field.to_le_bytes());
+    }
+    // Handle 5, boundary flag, octets. A packet of 104 octets in three parts is received, with one
+    // of 54 sent in two parts in between.
+    let parts: [(u8, &[u8], usize); 6] = [
+        (0x20, &[100, 0, 0x70, 0], 40),
+        (0x00, &[50, 0, 0x71, 0], 27),
+        (0x10, &[], 27),
+        (0x10, &[], 40),
+        (0x10, &[], 24),
+        (0x20, &[6, 0, 0x70, 0], 10),
+    ];
+    for (second, (boundary, header, length)) in (1_u32..).zip(parts) {
+        let mut packet = vec![2, 5, boundary, length as u8, 0];
+        packet.extend(header);
+        packet.resize(5 + length, 0);
+        for field in [second, 0, packet.len() as u32, packet.len() as u32] {
+            file.extend(field.to_le_bytes());
+        }
+        file.extend(packet);
+    }
+    let r = analyse("it", &file[..]).unwrap();
+    let bytes = |i: usize| r.links[0].throughput[i].bytes;
+    assert_eq!((bytes(0), bytes(1)), (54, 114), "sent, received");
+    assert_eq!(r.l2cap, 3);
+}
+
 /// Another connection under the same number is another link; Sniff ends with the connection.
 #[test]
 fn connections_with_one_number_are_apart() {

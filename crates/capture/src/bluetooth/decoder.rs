@@ -122,6 +122,8 @@ pub struct Decoder {
     connections: HashMap<(u16, u16), u32>,
     /// Handles with traffic since their last end.
     used: HashSet<(u16, u16)>,
+    /// Direction of the last ACL packet of each handle, in captures that do not give it.
+    last_received: HashMap<(u16, u16), bool>,
     assembler: Assembler,
     channels: Channels,
 }
@@ -252,6 +254,18 @@ impl Decoder {
         });
     }
 
+    /// Direction of an ACL packet in a capture that does not give it: a continuation has that of
+    /// the packet which it continues, the later one when both directions have an incomplete one.
+    fn direction(&mut self, link: LinkId, boundary: u16) -> bool {
+        let last = self.last_received.entry((link.adapter, link.handle));
+        let last = last.or_default();
+        *last = match boundary {
+            1 => self.assembler.pending(link).unwrap_or(*last),
+            start => start == 2,
+        };
+        *last
+    }
+
     fn acl(
         &mut self,
         adapter: u16,
@@ -263,8 +277,8 @@ impl Decoder {
         let head = u16_at(data, 0, false);
         // Packet boundary flag: 1 continues; hosts start with 0 or 2, controllers with 2.
         let boundary = head >> 12 & 3;
-        let received = received.unwrap_or(boundary == 2);
         let link = self.seen(adapter, head);
+        let received = received.unwrap_or_else(|| self.direction(link, boundary));
         let bytes = u16_at(data, 2, false);
         hear(Happening::Acl {
             link,

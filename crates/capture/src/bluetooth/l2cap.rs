@@ -75,6 +75,12 @@ impl Assembler {
         Some((channel, self.whole.get(HEADER..)?))
     }
 
+    /// Direction of a link's incomplete packet; `None` without one, or with one in each direction.
+    pub(super) fn pending(&self, link: LinkId) -> Option<bool> {
+        let [sent, received] = [false, true].map(|way| self.partial.contains_key(&(link, way)));
+        (sent != received).then_some(received)
+    }
+
     pub(super) fn forget(&mut self, link: LinkId) {
         self.partial.retain(|(l, _), _| *l != link);
     }
