@@ -23,7 +23,7 @@ const OPTION_OFFSET: u16 = 14;
 
 /// Maximum block length: headers, options and the longest packet. Longer ones mean a damaged file.
 const MAX_BLOCK: usize = MAX_PACKET + (1 << 16);
-/// Maximum number of interfaces; real files have a few.
+/// Maximum number of interfaces of a file; real files have a few.
 const MAX_INTERFACES: usize = 1024;
 /// Maximum length of an interface name, which is printed.
 const MAX_NAME: usize = 64;
@@ -67,23 +67,30 @@ impl Clock {
     }
 }
 
+/// Interface of a section.
 struct Interface {
     link_type: LinkType,
     clock: Clock,
-    name: Option<String>,
+    /// Index in [`Pcapng::known`].
+    number: usize,
 }
 
 #[derive(Default)]
 pub(crate) struct Pcapng {
     big: bool,
+    /// Interfaces of the present section: their numbers begin anew in each
+    /// (draft-ietf-opsawg-pcapng, section 4.2).
     interfaces: Vec<Interface>,
+    /// Interfaces of the file. Those with the same link type and name in different sections, as
+    /// of joined files, are one.
+    known: Vec<(LinkType, Option<String>)>,
     without_time: u64,
 }
 
 impl Pcapng {
     pub(crate) fn interface_name(&self, interface: u32) -> Option<&str> {
-        let interface = self.interfaces.get(usize::try_from(interface).ok()?)?;
-        interface.name.as_deref()
+        let (_, name) = self.known.get(usize::try_from(interface).ok()?)?;
+        name.as_deref()
     }
 
     pub(crate) fn without_time(&self) -> u64 {
@@ -192,9 +199,6 @@ impl Pcapng {
         offset: u64,
         length: usize,
     ) -> Result<(), CaptureError> {
-        if self.interfaces.len() >= MAX_INTERFACES {
-            return Err(source.error(offset, format!("more than {MAX_INTERFACES} interfaces")));
-        }
         let big = self.big;
         let block = source.peek(length)?;
         let link_type = LinkType(u32::from(u16_at(block, 8, big)));
@@ -230,12 +234,29 @@ impl Pcapng {
         let Some(clock) = clock else {
             return Err(source.error(offset, "interface with an invalid clock resolution"));
         };
+        let Some(number) = self.number(link_type, name) else {
+            return Err(source.error(offset, format!("more than {MAX_INTERFACES} interfaces")));
+        };
         self.interfaces.push(Interface {
             link_type,
             clock,
-            name,
+            number,
         });
         Ok(())
+    }
+
+    /// Number in the file of the present section's next interface: that of the first one with this
+    /// link type and name that the section does not have yet. `None` when there are too many.
+    fn number(&mut self, link_type: LinkType, name: Option<String>) -> Option<usize> {
+        let this = (link_type, name);
+        let known = self.known.iter().enumerate();
+        let mut same = known.filter(|(_, known)| **known == this).map(|(i, _)| i);
+        let free = same.find(|i| self.interfaces.iter().all(|used| used.number != *i));
+        if free.is_some() || self.known.len() >= MAX_INTERFACES {
+            return free;
+        }
+        self.known.push(this);
+        Some(self.known.len() - 1)
     }
 
     fn packet<R: Read>(
@@ -274,7 +295,7 @@ impl Pcapng {
         Ok(Found {
             at,
             link_type: interface.link_type,
-            interface: number,
+            interface: interface.number as u32,
             flags: 0,
             original_bytes: original,
             offset,

@@ -59,7 +59,7 @@ pub struct Record<'a> {
     pub at: Timestamp,
     /// Link type of `data`.
     pub link_type: LinkType,
-    /// Interface of the file; 0 where the format has only one.
+    /// Interface of the file, counted over all its sections; 0 where the format has only one.
     pub interface: u32,
     /// Flags of btsnoop and PacketLogger; 0 elsewhere.
     pub flags: u32,

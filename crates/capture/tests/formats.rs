@@ -146,7 +146,7 @@ fn both_byte_orders_and_resolutions() {
         file.extend(interface(big, 101, "rmnet0", 6));
         file.extend(block(99, &[7; 20], big));
         file.extend(packet(big, 1, 5_000_000, &[1, 2, 3, 4, 5]));
-        // A second section in the other byte order begins anew.
+        // A second section in the other byte order has another interface 0.
         file.extend(section(!big));
         file.extend(interface(!big, 113, "any", 0x80 | 20));
         file.extend(packet(!big, 0, 3 << 20, &[8]));
@@ -155,7 +155,7 @@ fn both_byte_orders_and_resolutions() {
             got[0],
             (5_000_000_000, LinkType::RAW, 1, vec![1, 2, 3, 4, 5])
         );
-        assert_eq!(got[1], (3_000_000_000, LinkType::LINUX_SLL, 0, vec![8]));
+        assert_eq!(got[1], (3_000_000_000, LinkType::LINUX_SLL, 2, vec![8]));
     }
 }
 
@@ -401,6 +401,35 @@ fn interfaces_of_a_pcapng_are_distinguished() {
             ("x:rmnet_data0", "lte-2020-verizon")
         ]
     );
+}
+
+/// Files joined by `cat`: the numbers of interfaces begin anew in each section (pcapng draft,
+/// section 4.2).
+#[test]
+fn interfaces_of_joined_pcapng_files_are_distinguished() {
+    let mut file = Vec::new();
+    for (i, (name, resolution)) in [("wlan0", 9), ("rmnet0", 6), ("wlan0", 6)]
+        .iter()
+        .enumerate()
+    {
+        file.extend(section(false));
+        file.extend(interface(false, 101, name, *resolution));
+        let units = i as u64 * 1_000 * if *resolution == 9 { 1_000 } else { 1 };
+        file.extend(packet(false, 0, units, &ipv4(ME, YOU, 100)));
+    }
+    let got = read(&file).unwrap();
+    let numbers: Vec<_> = got
+        .iter()
+        .map(|(at, _, i, _)| (at / 1_000_000, *i))
+        .collect();
+    assert_eq!(numbers, [(0, 0), (1, 1), (2, 0)]);
+    let options = EnergyOptions::with_profile("pixel-2");
+    let report = energy(vec![("x.pcapng", file)], &options).unwrap();
+    let interfaces = report.devices[0].interfaces.iter();
+    let packets: Vec<_> = interfaces
+        .map(|i| (i.name.as_str(), i.energy.packets))
+        .collect();
+    assert_eq!(packets, [("x:wlan0", 2), ("x:rmnet0", 1)]);
 }
 
 const LOG: &str = "enqueue_ns,depart_ns,link,direction,bytes,src,dst,proto,sport,dport,dropped\n\
