@@ -310,6 +310,27 @@ fn the_processor() {
     );
 }
 
+/// Vendors' profiles give the current of a cluster in mA (Android, power_profile.xml); the table of
+/// its cores may be of measured powers.
+#[test]
+fn currents_beside_a_table_of_powers_are_at_the_voltage() {
+    let text = include_str!("../profiles/cpu-pixel-2.toml");
+    let mut profiles = Profiles::default();
+    profiles
+        .load(
+            "mine.toml",
+            &text.replace("\"MHz\", \"mA\"", "\"MHz\", \"mW\""),
+        )
+        .unwrap();
+    let core = CoreSample {
+        core: 0,
+        mhz: Some(1900.8),
+        utilisation: 0.5,
+    };
+    let power = profiles.cpu("cpu-pixel-2").unwrap().power_mw(&[core]);
+    near(power, 3.8 * (17.757 + 6.478) + 0.5 * 31.671, 1e-9, "mW");
+}
+
 /// Energy of networking of a processor whose utilisation takes turns between two values, for 100 s.
 fn networking(profile: &str, utilisations: [f64; 2]) -> mpbond_radio::CpuShare {
     let profiles = Profiles::shipped().unwrap();

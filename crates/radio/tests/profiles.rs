@@ -100,6 +100,17 @@ fn an_error_in_a_profile_has_its_place_and_reason() {
         ),
         (CPU.replace("voltage", "# voltage"), "mA needs a voltage"),
         (
+            CPU.replace("voltage", "# voltage")
+                .replace("\"MHz\", \"mA\"", "\"MHz\", \"mW\""),
+            "awake: mA needs a voltage",
+        ),
+        (
+            CPU.replace("voltage", "# voltage")
+                .replace("awake", "# awake")
+                .replace("\"MHz\", \"mA\"", "\"MHz\", \"mW\""),
+            "clusters 1: mA needs a voltage",
+        ),
+        (
             PHONE.replace("value = 614.0", "value = 10.0"),
             "the power must lie between low and high",
         ),

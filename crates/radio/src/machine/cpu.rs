@@ -9,12 +9,12 @@ use crate::timeline::{Phase, State, Tape, Timeline};
 
 /// Parameters of a processor.
 ///
-/// P = V·(I_awake + Σ clusters I_on + Σ cores util·I(f)), or
-/// P = Σ cores util·p(f) where the tables give power.
+/// P = V·(I_awake + Σ clusters I_on + Σ cores util·I(f)), with util·p(f) in place of V·util·I(f)
+/// where a table gives power.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuParameters {
-    /// Battery voltage; needed when the tables give currents.
+    /// Battery voltage; needed with any current.
     pub voltage: Option<Param<Tension>>,
     /// Current while the processor is not suspended.
     pub awake: Option<Param<Current>>,
@@ -55,10 +55,15 @@ impl CpuParameters {
         if self.clusters.is_empty() {
             return Some("clusters: at least one is needed".to_owned());
         }
+        let without_voltage = self.voltage.is_none();
+        if without_voltage && self.awake.is_some() {
+            return Some("awake: mA needs a voltage".to_owned());
+        }
         for (i, cluster) in self.clusters.iter().enumerate() {
             let unit = cluster.busy.columns.get(1).map(String::as_str);
+            let currents = cluster.on.is_some() || unit == Some("mA");
             match unit {
-                Some("mA") if self.voltage.is_none() => {
+                Some("mA" | "mW") if currents && without_voltage => {
                     return Some(format!("clusters {}: mA needs a voltage", i + 1));
                 }
                 Some("mA" | "mW") => {}
@@ -91,7 +96,7 @@ impl CpuParameters {
         let milliamps = |p: &Option<Param<Current>>| p.as_ref().map_or(0.0, Param::get);
         let mut total = volts * milliamps(&self.awake);
         for (i, cluster) in self.clusters.iter().enumerate() {
-            let volts = match cluster.busy.columns.get(1).map(String::as_str) {
+            let busy_volts = match cluster.busy.columns.get(1).map(String::as_str) {
                 Some("mA") => volts,
                 _ => 1.0,
             };
@@ -100,7 +105,7 @@ impl CpuParameters {
                 let [busy] = cluster.busy.at(sample.mhz.unwrap_or(f64::MAX));
                 let utilisation = sample.utilisation.clamp(0.0, 1.0);
                 on |= utilisation > 0.0;
-                total += volts * utilisation * busy;
+                total += busy_volts * utilisation * busy;
             }
             if on {
                 total += volts * milliamps(&cluster.on);
