@@ -22,11 +22,18 @@ pub struct Account {
     up_bytes: u64,
     down_bytes: u64,
     packets: u64,
+    /// Start of the first span.
+    begun: Option<Timestamp>,
     first: Option<Timestamp>,
     last: Timestamp,
 }
 
 impl Account {
+    /// Start of the first span written; `None` without spans.
+    pub(crate) fn begun(&self) -> Option<Timestamp> {
+        self.begun
+    }
+
     /// Time of the first packet; `None` without packets.
     pub fn first_packet(&self) -> Option<Timestamp> {
         self.first
@@ -89,6 +96,7 @@ pub(crate) fn per_mb(joules: f64, bytes: u64) -> Option<f64> {
 impl Timeline for Account {
     fn span(&mut self, span: Span) {
         let (seconds, energy) = (span.seconds(), span.energy_mj());
+        self.begun.get_or_insert(span.start);
         self.state_s[span.state.index()] += seconds;
         self.state_mj[span.state.index()] += energy;
         self.phase_s[span.phase.index()] += seconds;

@@ -26,6 +26,8 @@ pub struct DeviceId(usize);
 struct Interface {
     name: String,
     profile: String,
+    /// The radio before its first packet.
+    at_rest: Radio,
     radio: Radio,
     account: Account,
     trace: PowerTrace,
@@ -127,6 +129,7 @@ impl Collaboration {
             device.interfaces.push(Interface {
                 name: name.to_owned(),
                 profile: profile.name.clone(),
+                at_rest: radio.clone(),
                 radio,
                 account: Account::default(),
                 trace: PowerTrace::default(),
@@ -201,8 +204,9 @@ impl Collaboration {
         }
     }
 
-    /// Ends the accounting. Base and access point power count from the first packet to the last, or
-    /// to `end` if that is later; without packets, over the time for which a processor was sampled.
+    /// Ends the accounting. Base, access point power and the rest of all radios count from the
+    /// first packet to the last, or to `end` if that is later; without packets, over the time for
+    /// which a processor was sampled.
     pub fn finish(mut self, end: Timestamp) -> EnergyReport {
         if self.first.is_none() {
             let sampled = self.devices.iter().filter_map(|device| {
@@ -219,13 +223,7 @@ impl Collaboration {
             .first
             .map_or(0.0, |first| end.since(first).as_secs_f64());
         for interface in self.devices.iter_mut().flat_map(|d| &mut d.interfaces) {
-            // An interface without packets rested all the time.
-            if let (None, Some(first)) = (interface.account.first_packet(), self.first) {
-                let mut out = (&mut interface.account, &mut interface.trace);
-                interface.radio.advance(first, &mut out);
-            }
-            let mut out = (&mut interface.account, &mut interface.trace);
-            interface.radio.finish(end, &mut out);
+            interface.finish(self.first, end);
         }
         let devices: Vec<DeviceReport> = self
             .devices
@@ -251,6 +249,23 @@ impl Collaboration {
             devices,
             incomplete: Vec::new(),
             notes: Vec::new(),
+        }
+    }
+}
+
+impl Interface {
+    /// Ends the timeline at `end`, and adds the rest from the first packet of all interfaces,
+    /// `first`, to the interface's own first span. That is known only now: packets of one interface
+    /// may be recorded after later ones of another.
+    fn finish(&mut self, first: Option<Timestamp>, end: Timestamp) {
+        let mut out = (&mut self.account, &mut self.trace);
+        if out.0.first_packet().is_some() {
+            self.radio.finish(end, &mut out);
+        }
+        let begun = out.0.begun().unwrap_or(end);
+        if let Some(first) = first.filter(|first| *first < begun) {
+            self.at_rest.advance(first, &mut out);
+            self.at_rest.finish(begun, &mut out);
         }
     }
 }

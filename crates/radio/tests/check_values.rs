@@ -388,6 +388,45 @@ fn a_sample_of_another_processor_does_not_fit() {
     );
 }
 
+/// A radio rests from the first packet of all on, as one without packets; also where a file that is
+/// read later begins earlier.
+#[test]
+fn rest_before_the_first_packet_of_a_radio_counts() {
+    let profiles = Profiles::shipped().unwrap();
+    let wifi = profiles.radio("watch-wifi").unwrap();
+    let second = |s: u64| Timestamp::from_nanos(HOUR.as_nanos() + s * 1_000_000_000);
+    for earlier_last in [false, true] {
+        let mut all = Collaboration::new(Placement::Recorded);
+        let device = all.add_bare_device("watch");
+        let names = ["early", "late", "never"];
+        let [early, late, _] = names.map(|name| all.add_interface(device, name, wifi));
+        let mut packets = [(second(0), early), (second(100), late)];
+        if earlier_last {
+            packets.reverse();
+        }
+        for (at, id) in packets {
+            all.packet(at, id, Packet::up(100));
+        }
+        let report = all.finish(second(200));
+        let [early, late, never] = &report.devices[0].interfaces[..] else {
+            panic!("three interfaces")
+        };
+        let seconds = |i: &mpbond_radio::InterfaceReport| {
+            i.energy.phases.iter().map(|p| p.seconds).sum::<f64>()
+        };
+        near(seconds(never), 200.0, 1e-9, "s without packets");
+        near(seconds(late), 200.0, 1e-9, "s of the late one");
+        assert!(seconds(early) >= 200.0, "and a promotion before");
+        // Both have the same packet; its promotion is part of the 200 s of the late one only.
+        let idle = |i: &mpbond_radio::InterfaceReport| i.energy.phases[3].joules;
+        let promotion = seconds(early) - 200.0;
+        near(idle(early) - idle(late), 0.025 * promotion, 1e-9, "rest");
+        let trace = late.trace.power_mw().map(|bin| bin.iter().sum::<f64>());
+        let drawn = trace.sum::<f64>() * late.trace.width_s() / 1e3;
+        near(drawn, late.energy.joules, 1e-3, "J in the chart");
+    }
+}
+
 #[test]
 fn a_collaboration_is_the_sum_of_its_devices() {
     let profiles = Profiles::shipped().unwrap();
