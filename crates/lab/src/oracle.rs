@@ -6,15 +6,14 @@ use crate::quantity::Quantity;
 use crate::record::Transfer;
 
 /// Adds to each transfer of a scheme with a price what it costs over what the oracle's costs, over
-/// the same links in the same repetition.
+/// the same links in the same repetition. Where one of the schemes without a price has no transfer
+/// that counts, there is no oracle.
 pub(crate) fn compare(e: &Experiment, transfers: &mut [Transfer]) {
+    // Schemes that this run leaves out are schemes of its file.
+    let whole = Experiment::parse("the experiment", &e.text);
+    let all = whole.as_ref().map_or(&e.schemes, |whole| &whole.schemes);
     let is_free = |s: &&Scheme| s.scheme == Carrier::Mpbond && s.energy_price.is_none();
-    let free: Vec<&String> = e
-        .schemes
-        .iter()
-        .filter(is_free)
-        .map(|s| s.name.get_ref())
-        .collect();
+    let free: Vec<&Scheme> = all.iter().filter(is_free).collect();
     for scheme in &e.schemes {
         let Some(price) = &scheme.energy_price else {
             continue;
@@ -31,12 +30,16 @@ pub(crate) fn compare(e: &Experiment, transfers: &mut [Transfer]) {
             (d.fit && cost > 0.0).then_some(cost)
         };
         let of_oracle = |d: &Transfer| {
-            let same = |o: &&Transfer| {
-                (o.repetition, &o.workload) == (d.repetition, &d.workload)
-                    && free.contains(&&o.name)
+            let mut workloads = e.workloads.iter();
+            let workload = workloads.find(|w| *w.name.get_ref() == d.workload)?;
+            let of = |scheme: &&Scheme| {
+                let place = (d.repetition, &d.workload, scheme.name.get_ref());
+                let same = |o: &&Transfer| (o.repetition, &o.workload, &o.name) == place;
+                cost(transfers.iter().find(same)?)
             };
             // Without one of them, the best of the others is no oracle.
-            let costs: Option<Vec<f64>> = transfers.iter().filter(same).map(cost).collect();
+            let those = free.iter().filter(|scheme| scheme.carries(workload));
+            let costs: Option<Vec<f64>> = those.map(of).collect();
             costs?.into_iter().reduce(f64::min)
         };
         let mine = |d: &Transfer| d.name == *scheme.name.get_ref();

@@ -54,22 +54,46 @@ fn no_burst_costs_more_than_twice_the_clairvoyant() {
     assert_eq!(judged, 6 * 10);
 }
 
-/// An oracle with an unfit scheme has no cost.
+/// Number of transfers that are compared with an oracle.
+fn judged(all: &[Transfer]) -> usize {
+    let has = |d: &&Transfer| d.noticed.contains_key(&Quantity::CostOverOracle);
+    all.iter().filter(has).count()
+}
+
+/// An oracle with an unfit scheme, or without one of its schemes, has no cost.
 #[test]
 fn an_oracle_needs_all_schemes_without_a_price() {
     let mut e = file();
     e.repetitions = 1;
-    let mut all = run(&e, 1, 1);
-    let judged = |all: &[Transfer]| {
-        let has = |d: &&Transfer| d.noticed.contains_key(&Quantity::CostOverOracle);
-        all.iter().filter(has).count()
+    let all = run(&e, 1, 1);
+    let compared = |e: &Experiment, change: &dyn Fn(&mut Vec<Transfer>)| {
+        let mut all = all.clone();
+        change(&mut all);
+        crate::oracle::compare(e, &mut all);
+        judged(&all)
     };
+    let is_alone = |d: &Transfer| d.name == "alone";
     assert!(judged(&all) > 0);
-    all.iter_mut()
-        .filter(|d| d.name == "alone")
-        .for_each(|d| d.fit = false);
-    crate::oracle::compare(&e, &mut all);
-    assert_eq!(judged(&all), 0);
+    assert_eq!(compared(&e, &|_| ()), judged(&all));
+    let unfit = |all: &mut Vec<Transfer>| {
+        all.iter_mut()
+            .filter(|d| is_alone(d))
+            .for_each(|d| d.fit = false);
+    };
+    assert_eq!(compared(&e, &unfit), 0);
+    // It failed each time, or this run leaves it out.
+    let without = |all: &mut Vec<Transfer>| all.retain(|d| !is_alone(d));
+    assert_eq!(compared(&e, &without), 0);
+    e.schemes.retain(|scheme| scheme.name.get_ref() != "alone");
+    assert_eq!(compared(&e, &without), 0);
+    // A scheme is none of the oracle's where it does not carry the workload.
+    let named = "name = \"alone\"\n";
+    let text = e
+        .text
+        .replace(named, &format!("{named}workloads = [\"none\"]\n"));
+    let other = "[[workload]]\nname = \"none\"\ndirection = \"down\"\nbytes = 1\n";
+    let e = Experiment::parse("t.toml", &format!("{text}\n{other}")).unwrap();
+    assert_eq!(compared(&e, &without), judged(&all));
 }
 
 #[test]
