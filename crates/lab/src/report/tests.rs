@@ -1,9 +1,11 @@
 //! Tests of reports: joined records, HTML, Markdown and pictures.
 
+use mpbond_price::EnergyMode;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::quantity::Quantity;
 use crate::record::Standing;
 
 const SCHEMES: [&str; 2] = ["plain <one>", "two & more"];
@@ -301,6 +303,38 @@ fn transfers_of_different_seeds_are_no_pairs() {
     };
     assert_eq!(repetitions(vec![of("1", 0, 7), of("2", 1, 7)]), [0, 0]);
     assert_eq!(repetitions(vec![of("1", 0, 7), of("2", 1, 500)]), [0, 1]);
+}
+
+/// The schemes of an oracle may be in different records, and one record alone may lack some.
+#[test]
+fn an_oracle_is_that_of_all_records_together() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../experiments/mpbond/energy-price.toml"
+    );
+    let file = std::fs::read_to_string(path).unwrap();
+    let file = file.replace("name = \"energy-price\"", "name = \"t\"");
+    let of = |scheme, joules: f64| {
+        let mut one = transfer(scheme, "100 kB, 8/10/5", 0, 1.0);
+        one["seed"] = json!(7);
+        one["energy"][0]["model"] = json!("LTE of 2012");
+        one["energy"][0]["joules"] = json!(joules);
+        one
+    };
+    let mut priced = of("balanced, LTE of 2012", 40.0);
+    priced["noticed"] = json!({"cost-over-oracle": 9.0});
+    let first = record("1", &file, vec![of("alone", 30.0), priced]);
+    let other = record("2", &file, vec![of("fastest", 20.0)]);
+    let cost_over_oracle = |records: Vec<Saved>| {
+        let studies = join(records, &[]).unwrap();
+        let all = studies[0].report().transfers.iter();
+        let noticed = all.filter_map(|d| d.noticed.get(&Quantity::CostOverOracle).copied());
+        noticed.collect::<Vec<_>>()
+    };
+    let second = EnergyMode::Balanced.joules_per_second();
+    let expected = (40.0 + second) / (20.0 + second);
+    assert_eq!(cost_over_oracle(vec![first.clone(), other]), [expected]);
+    assert_eq!(cost_over_oracle(vec![first]), [0.0; 0]);
 }
 
 #[test]

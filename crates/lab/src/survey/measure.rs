@@ -156,13 +156,7 @@ fn measure_case(
                 .map(|(own, best)| own - best * (1.0 + SLOWER_SHARE))
                 .collect(),
         );
-        let surely = match setting.rough {
-            // One pair has no interval.
-            true => (excess.mean_interval().map(|(low, _)| low))
-                .or_else(|| excess.mean())
-                .is_some_and(|least| least > 0.0),
-            false => excess.mean().is_some_and(|mean| mean > 0.0),
-        };
+        let surely = is_above_zero(&excess, setting.rough);
         let done = || outcomes.iter().flatten();
         Row {
             seed: setting.pair.is_none().then_some(setting.seed),
@@ -194,6 +188,14 @@ fn measure_case(
         }
     });
     Ok(rows.collect())
+}
+
+/// Whether the mean of `excess` is above 0: on rough links with its 95 % interval, if it has one. A
+/// single value has none.
+fn is_above_zero(excess: &Sample, rough: bool) -> bool {
+    let low = excess.mean_interval().map(|(low, _)| low);
+    let least = low.filter(|_| rough).or_else(|| excess.mean());
+    least.is_some_and(|least| least > 0.0)
 }
 
 /// The command that measures a row again, without its scheme.
@@ -281,4 +283,24 @@ fn clairvoyant<'a>(
         arrived >= bytes
     });
     Some((enough?.0 + end?).as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_pair_on_rough_links_counts_and_several_need_their_interval() {
+        let is = |excess: &[f64], rough| is_above_zero(&Sample::new(excess.to_vec()), rough);
+        for rough in [false, true] {
+            assert!(
+                is(&[0.1], rough) && is(&[0.1, 0.11, 0.12], rough),
+                "{rough}"
+            );
+            assert!(!is(&[-0.1], rough) && !is(&[], rough), "{rough}");
+        }
+        // The mean is 0.1, its interval reaches below 0.
+        let wide = [-1.0, 0.2, 1.1];
+        assert!(is(&wide, false) && !is(&wide, true));
+    }
 }
