@@ -1,5 +1,6 @@
 //! Results kept as JSON lines, so that an interrupted run can be resumed.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -11,11 +12,15 @@ use toml::Value;
 
 use crate::content::hex;
 use crate::error::{Doing, Error, Result};
-use crate::experiment::{Experiment, Scheme, Workload, decisive_keys};
+use crate::experiment::{Experiment, Scheme, Workload, decisive_keys, read_recording};
 use crate::record::Transfer;
 
 /// Digits of a digest: enough that two versions of a file differ.
 const DIGITS: usize = 16;
+
+/// Reason why a result is refused.
+const OTHER_SETTING: &str =
+    "a result of another setting: the file, one that it names, or --at-most differs";
 
 /// A file of results, one JSON text a line.
 pub(crate) struct Lines {
@@ -79,7 +84,7 @@ impl Lines {
 #[derive(Serialize, Deserialize)]
 struct Line<D> {
     experiment: String,
-    /// As of [`setting_of`]; older files have none.
+    /// As of [`Digests::setting_of`]; older files have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     setting: Option<String>,
     transfer: D,
@@ -88,8 +93,7 @@ struct Line<D> {
 /// Results so far, and the file that keeps them.
 pub(crate) struct Done<'e> {
     experiment: &'e Experiment,
-    /// Digest of the experiment's file.
-    digest: String,
+    digests: Digests,
     transfers: Vec<Transfer>,
     lines: Option<Lines>,
 }
@@ -99,16 +103,16 @@ impl<'e> Done<'e> {
     ///
     /// # Errors
     /// When a line is no result (the last one may be incomplete), or belongs to another experiment,
-    /// or to one with the same name and another setting.
+    /// or to one with the same name and another setting; when a file that the experiment names
+    /// cannot be read.
     pub fn open(e: &'e Experiment, path: Option<&Path>) -> Result<Self> {
-        let digest = digest(e);
+        let digests = Digests::of(e)?;
         let mut transfers = Vec::new();
         let take = |line: Line<Transfer>| {
             belongs(&line.experiment, &e.name)?;
             let (theirs, d) = (line.setting, line.transfer);
-            if theirs.is_some_and(|theirs| !is_of(&theirs, e, &digest, &d)) {
-                let why = "a result of another setting: the file or --at-most differs";
-                return Err(why.to_owned());
+            if theirs.is_some_and(|theirs| !digests.are_of(&theirs, e, &d)) {
+                return Err(OTHER_SETTING.to_owned());
             }
             transfers.push(d);
             Ok(())
@@ -116,7 +120,7 @@ impl<'e> Done<'e> {
         let lines = path.map(|path| Lines::open(path, take)).transpose()?;
         Ok(Self {
             experiment: e,
-            digest,
+            digests,
             transfers,
             lines,
         })
@@ -136,7 +140,7 @@ impl<'e> Done<'e> {
         if let Some(lines) = &mut self.lines {
             lines.add(&Line {
                 experiment: self.experiment.name.clone(),
-                setting: setting_of(self.experiment, &self.digest, &transfer),
+                setting: self.digests.setting_of(self.experiment, &transfer),
                 transfer: &transfer,
             })?;
         }
@@ -165,32 +169,66 @@ pub(crate) fn belongs(experiment: &str, ours: &str) -> Result<(), String> {
     }
 }
 
-/// Digest of the keys of the experiment's file on which results depend.
-fn digest(e: &Experiment) -> String {
-    let keys = Value::Table(decisive_keys(&e.text)).to_string();
-    let mut digits = hex(&Sha256::digest(keys));
+/// Digests of the files on which results depend.
+struct Digests {
+    /// Of the keys of the experiment's file.
+    own: String,
+    /// Of the files that it names, by workload, where there are any.
+    named: BTreeMap<String, String>,
+}
+
+impl Digests {
+    fn of(e: &Experiment) -> Result<Self> {
+        let keys = Value::Table(decisive_keys(&e.text)).to_string();
+        let mut of_files: BTreeMap<PathBuf, String> = BTreeMap::new();
+        let mut named = BTreeMap::new();
+        for workload in &e.workloads {
+            let mut all = String::new();
+            for path in e.files_of(workload) {
+                if !of_files.contains_key(&path) {
+                    let text = read_recording(&path).at("read", &path)?;
+                    of_files.insert(path.clone(), digest(text.as_bytes()));
+                }
+                all.extend(of_files.get(&path).map(String::as_str));
+            }
+            if !all.is_empty() {
+                named.insert(workload.name.get_ref().clone(), digest(all.as_bytes()));
+            }
+        }
+        let own = digest(keys.as_bytes());
+        Ok(Self { own, named })
+    }
+
+    /// The setting of a transfer: the digest of the experiment's file, then what `--at-most`
+    /// shortens of the scheme and the workload, then the digest of the files that it names, if it
+    /// names any. `None` where the run has left out the scheme or the workload.
+    fn setting_of(&self, e: &Experiment, d: &Transfer) -> Option<String> {
+        let scheme = e.schemes.iter().find(|s| *s.name.get_ref() == d.name)?;
+        let mut workloads = e.workloads.iter();
+        let workload = workloads.find(|w| *w.name.get_ref() == d.workload)?;
+        let usual = workload.application().map(|app| app.usual_time());
+        let (usual, bytes) = (usual.unwrap_or_default(), workload.most_bytes());
+        let named = self.named.get(&d.workload);
+        let named = named.map_or(String::new(), |digest| format!(" {digest}"));
+        let own = &self.own;
+        Some(format!("{own} {:?} {usual:?} {bytes}{named}", scheme.idle))
+    }
+
+    /// Whether a transfer with this setting has that of the run, of which only the digest of the
+    /// experiment's file is compared where the run leaves out the scheme or the workload.
+    fn are_of(&self, setting: &str, e: &Experiment, d: &Transfer) -> bool {
+        match self.setting_of(e, d) {
+            Some(ours) => setting == ours,
+            None => setting.split(' ').next() == Some(&self.own),
+        }
+    }
+}
+
+/// The first digits of a SHA-256.
+fn digest(bytes: &[u8]) -> String {
+    let mut digits = hex(&Sha256::digest(bytes));
     digits.truncate(DIGITS);
     digits
-}
-
-/// The setting of a transfer: the file's digest, then what `--at-most` shortens of the scheme and
-/// the workload. `None` where the run has left one of them out.
-fn setting_of(e: &Experiment, digest: &str, d: &Transfer) -> Option<String> {
-    let scheme = e.schemes.iter().find(|s| *s.name.get_ref() == d.name)?;
-    let mut workloads = e.workloads.iter();
-    let workload = workloads.find(|w| *w.name.get_ref() == d.workload)?;
-    let usual = workload.application().map(|app| app.usual_time());
-    let (usual, bytes) = (usual.unwrap_or_default(), workload.most_bytes());
-    Some(format!("{digest} {:?} {usual:?} {bytes}", scheme.idle))
-}
-
-/// Whether a transfer with this setting has that of the run, of which only the digest is compared
-/// where the run leaves out the scheme or the workload.
-fn is_of(setting: &str, e: &Experiment, digest: &str, d: &Transfer) -> bool {
-    match setting_of(e, digest, d) {
-        Some(ours) => setting == ours,
-        None => setting.split(' ').next() == Some(digest),
-    }
 }
 
 #[cfg(test)]
@@ -298,9 +336,9 @@ mod tests {
             Some(error.to_string())
         };
         assert_eq!(refused(&load()), None);
-        let words = "file:1: a result of another setting: the file or --at-most differs";
+        let words = format!("file:1: {OTHER_SETTING}");
         let slower = refused(&with("20 Mbit/s", "2 Mbit/s")).unwrap();
-        assert!(slower.ends_with(words), "{slower}");
+        assert!(slower.ends_with(&words), "{slower}");
         // Keys that only say how results are shown.
         assert_eq!(refused(&with("title = \"plain", "title = \"simple")), None);
         let mut short = load();
@@ -322,5 +360,67 @@ mod tests {
         std::fs::write(&path, format!("{line}\n")).unwrap();
         assert_eq!(refused(&short), None);
         assert_eq!(refused(&with("20 Mbit/s", "2 Mbit/s")), None);
+    }
+
+    /// Recordings of links and of their changes, lists of pages and profiles of radios are named by
+    /// the file. Those of other settings do not count.
+    #[test]
+    fn results_with_other_files_beside_the_experiment_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        };
+        let rates = |from: u32| (from..9).map(|s| format!("{s} 4\n")).collect::<String>();
+        let page = "page = { list = \"page.txt\" }";
+        let recorded = |name: &str| format!("{{ profile = \"{name}\", unit = \"Mbit/s\" }}");
+        let text = load().text.replacen("bytes = \"512 KiB\"", page, 1);
+        let text = format!("client = \"fetch\"\n{text}")
+            + &format!(
+                "[[energy]]\nname = \"m\"\nwwan = \"lte-2012\"\npipe = \"wifi-s4\"\n\
+                 profiles = [\"radios.toml\"]\n\
+                 [[setting]]\nname = \"a\"\n\
+                 link.lte = {{ down = {}, change = [{{ at = \"1s\", down = {} }}] }}\n\
+                 [[setting]]\nname = \"b\"\nlink.lte = {{ down = {} }}\n",
+                recorded("rate.txt"),
+                recorded("later.txt"),
+                recorded("other.txt"),
+            );
+        write("t.toml", &text);
+        for name in ["rate.txt", "later.txt", "other.txt"] {
+            write(name, &rates(0));
+        }
+        let list = "20000 www at 0ms\n";
+        write("page.txt", list);
+        write("radios.toml", "# none\n");
+        let path = folder.path().join("results");
+        let open = || {
+            let e = Experiment::load(&folder.path().join("t.toml")).unwrap();
+            Done::open(&e, Some(&path)).err().map(|e| e.to_string())
+        };
+        {
+            let e = Experiment::load(&folder.path().join("t.toml")).unwrap();
+            let mut done = Done::open(&e, Some(&path)).unwrap();
+            done.add(transfer("512 KiB down, a")).unwrap();
+        }
+        assert_eq!(open(), None);
+        let longer = format!("{list}1000 www after 1\n");
+        for (name, before, other) in [
+            ("rate.txt", rates(0), rates(1)),
+            ("later.txt", rates(0), rates(1)),
+            ("page.txt", list.to_owned(), longer),
+            (
+                "radios.toml",
+                "# none\n".to_owned(),
+                "# others\n".to_owned(),
+            ),
+        ] {
+            write(name, &other);
+            let error = open().unwrap_or_default();
+            assert!(error.ends_with(OTHER_SETTING), "{name}: {error}");
+            write(name, &before);
+            assert_eq!(open(), None, "{name}");
+        }
+        write("other.txt", &rates(1));
+        assert_eq!(open(), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The contents of an experiment file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mpbond_units::duration_text;
@@ -115,11 +115,6 @@ impl Experiment {
             text: &self.text,
         };
         place.error(Some(what.span()), message)
-    }
-
-    /// The path of a file that is named relative to the experiment's.
-    pub(crate) fn beside(&self, file: &Path) -> PathBuf {
-        self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
     /// The host of a role that exactly one host has.

@@ -38,6 +38,7 @@
 
 mod application;
 mod assert;
+mod beside;
 mod check;
 mod decisive;
 mod energy_model;

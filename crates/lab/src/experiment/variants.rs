@@ -1,7 +1,5 @@
 //! Workloads combined with settings: each workload runs in each setting.
 
-use std::path::Path;
-
 use toml::Spanned;
 
 use super::file::Experiment;
@@ -32,13 +30,8 @@ impl Experiment {
     /// Removes settings whose recordings are missing, and returns a remark about them: some
     /// recordings may not be redistributed.
     pub(crate) fn leave_out_missing_recordings(&mut self) -> Option<String> {
-        let missing = |workload: &Workload| {
-            let links = self.links.iter().map(|link| workload.on(link));
-            links
-                .flat_map(|link| link.rates().cloned().collect::<Vec<_>>())
-                .filter_map(|rate| Some(self.beside(Path::new(rate.file()?))))
-                .find(|path| !path.exists())
-        };
+        let missing =
+            |workload: &Workload| self.recordings_of(workload).find(|path| !path.exists());
         let mut said: Vec<String> = Vec::new();
         let mut left = Vec::new();
         for workload in &self.workloads {

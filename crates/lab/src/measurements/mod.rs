@@ -253,13 +253,19 @@ impl Measurement {
         let Some(file) = file.filter(|_| !matches!(self.kind, Kind::Cpu(_))) else {
             return self.measure(options);
         };
-        if let Some(kept) = self.kept(file, self.is_quick(options))? {
+        let kept = self.kept(file, self.is_quick(options))?;
+        if let Some(kept) = kept.filter(|_| !self.only_computes()) {
             return Ok(kept);
         }
         let sheet = self.measure(options)?;
         let text = serde_json::to_string_pretty(&sheet).map_err(Error::run)?;
         replace(file, &(text + "\n"))?;
         Ok(sheet)
+    }
+
+    /// Whether it only computes from other files, which may have changed since: that takes seconds.
+    fn only_computes(&self) -> bool {
+        matches!(self.kind, Kind::Meter(_) | Kind::Recordings(_))
     }
 
     /// Whether a run with these options is short, where the kind of measurement can be.
@@ -540,6 +546,34 @@ mod tests {
         let new = other.run(&options).unwrap();
         assert_eq!(other.kept(&file, false).unwrap(), Some(new));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn changed_recordings_are_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, mbps: u32| {
+            let text: String = (0..9).map(|s| format!("{s} {mbps}\n")).collect();
+            std::fs::write(folder.path().join(name), text).unwrap();
+        };
+        for name in ["a.txt", "b.txt", "c.txt"] {
+            write(name, 2);
+        }
+        let path = folder.path().join("m.toml");
+        let text = "measure = \"recordings\"\nname = \"m\"\ntitle = \"t\"\n\
+                    length = \"5s\"\nbin = \"1s\"\n\
+                    [[place]]\nname = \"here\"\noffset = \"0s\"\n\
+                    recordings = [\"a.txt\", \"b.txt\", \"c.txt\"]\n\
+                    [[check]]\nof = \"median_most_mbps\"\nat_least = 1.0\n";
+        std::fs::write(&path, text).unwrap();
+        let row = Measurement::load(&path).unwrap().unwrap();
+        let options = Options {
+            resume: Some(folder.path().join("kept")),
+            ..Options::default()
+        };
+        let most = || row.run(&options).unwrap().checks[0].got.clone();
+        assert_eq!(most(), "2.000 Mbit/s");
+        write("b.txt", 8);
+        assert_eq!(most(), "8.000 Mbit/s");
     }
 
     #[test]
