@@ -89,17 +89,24 @@ pub(crate) fn told_if_late(c: &Conditions) -> bool {
     late
 }
 
-/// The reason why the links did not keep the experiment's properties, if they did not.
-pub(crate) fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<String> {
-    if c.lateness_p99 > max_lateness {
-        return Some(format!(
+/// The reasons why the links did not keep the experiment's properties, if they did not.
+pub(crate) fn links_not_kept(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<String> {
+    let late = (c.lateness_p99 > max_lateness).then(|| {
+        format!(
             "links were late: 1 % of packets by more than {:.1} ms (at most {:.1} ms is fit)",
             c.lateness_p99.as_secs_f64() * 1e3,
             max_lateness.as_secs_f64() * 1e3
-        ));
-    }
+        )
+    });
     let lost = lost + c.lost;
-    (lost > 0).then(|| format!("{lost} packets were lost between hosts and links"))
+    let lost = (lost > 0).then(|| format!("{lost} packets were lost between hosts and links"));
+    all_of([late, lost])
+}
+
+/// All of several reasons as one text, if there are any.
+pub(crate) fn all_of(reasons: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let all: Vec<String> = reasons.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 #[cfg(test)]
@@ -160,6 +167,24 @@ mod tests {
             ..e.schemes[0].clone()
         };
         assert_eq!(ratio_not_kept(&e, &ours, &[]), None);
+    }
+
+    #[test]
+    fn links_that_were_late_and_lost_packets_have_both_reasons() {
+        let why = |late_ms, lost| {
+            let conditions = Conditions {
+                lateness_p99: Duration::from_millis(late_ms),
+                lost,
+                ..Conditions::default()
+            };
+            links_not_kept(&conditions, 2, Duration::from_millis(3))
+        };
+        let late = "links were late: 1 % of packets by more than 4.0 ms (at most 3.0 ms is fit)";
+        let lost = "7 packets were lost between hosts and links";
+        assert_eq!(why(3, 5).as_deref(), Some(lost));
+        assert_eq!(why(4, 5), Some(format!("{late}; {lost}")));
+        let none = links_not_kept(&Conditions::default(), 0, Duration::from_millis(3));
+        assert_eq!(none, None);
     }
 
     #[test]

@@ -30,6 +30,8 @@
 //!   `max_lateness`, or packets were lost between hosts and links;
 //! * the bytes did not pass through the daemons, with the scheme `mpbond`;
 //! * the scheduler `fixed-ratio` did not keep its share;
+//! * its connections had other traffic classes than those that the client states;
+//! * the client failed, with other schemes than `mpbond`;
 //! * Multipath TCP used one path only, with the scheme `kibbutz`.
 //!
 //! [`simulate()`] runs the same file in virtual time: no namespaces, no root, hundreds of transfers

@@ -73,8 +73,8 @@ pub enum Verdict {
     Passed,
     /// A file arrived damaged, or an assert does not hold.
     Failed,
-    /// Nothing failed, but something could not be judged: the machine was too busy, or a transfer
-    /// bypassed the daemons.
+    /// Nothing failed, but something could not be judged: values are missing, or all transfers of a
+    /// scheme and workload are unfit.
     Unfit,
 }
 

@@ -78,11 +78,11 @@ fn study() -> Study {
 }
 
 #[test]
-fn a_run_on_a_busy_machine_still_has_pictures_and_a_warning() {
+fn a_run_without_fit_transfers_still_has_pictures_and_a_warning() {
     let unfit = |(scheme, seconds)| {
         let mut one = transfer(scheme, "w", 0, seconds);
         one["fit"] = json!(false);
-        one["unfit_because"] = json!("late");
+        one["unfit_because"] = json!("it failed");
         one
     };
     let transfers = SCHEMES.into_iter().zip([1.2, 1.5]).map(unfit).collect();
@@ -95,7 +95,12 @@ fn a_run_on_a_busy_machine_still_has_pictures_and_a_warning() {
             .any(|(name, _)| name.ends_with("-time-1"))
     );
     let page = to_html("t", "now", &[study]);
-    assert!(page.contains("Some rows have no fit transfer"), "{page}");
+    assert!(
+        page.contains("Some rows have no fit transfer. The pictures"),
+        "{page}"
+    );
+    assert!(page.contains("repetition 1: it failed</li>"), "{page}");
+    assert!(!page.contains("too busy"), "{page}");
     assert!(
         page.contains("<svg ") && page.contains(">time (s)<"),
         "{page}"

@@ -40,9 +40,8 @@ pub(super) fn drawn(study: &Study) -> (Option<Study>, Option<String>) {
         format!("For these, the pictures show ({})", names.join("; "))
     };
     let warning = format!(
-        "Some rows have no fit transfer: the machine was too busy for the emulated links, or \
-         transfers were not what their scheme says. {whose} unfit transfers. Tables and asserts \
-         leave them out; the list of unfit transfers says why."
+        "Some rows have no fit transfer. {whose} unfit transfers. Tables and asserts leave them \
+         out; the list of unfit transfers says why."
     );
     (Some(drawn), Some(warning))
 }

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use super::options::RunOptions;
 use crate::client::{Outcome, Way};
-use crate::conditions::{cpu_percent, other_classes, ratio_not_kept, unfit_because};
+use crate::conditions::{all_of, cpu_percent, links_not_kept, other_classes, ratio_not_kept};
 use crate::content::Content;
 use crate::daemons::{Daemons, Setup, Shares};
 use crate::duration::time_limit;
@@ -423,13 +423,16 @@ impl<'a> Lab<'a> {
             .collect::<Result<_>>()?;
         // While no path is up, a primary may let connections bypass it.
         let passed_by = daemons.is_some() && shares.subflows.is_empty();
-        let late = unfit_because(&conditions, lost, e.max_lateness);
-        let unfit = passed_by
+        let links_not_kept = links_not_kept(&conditions, lost, e.max_lateness);
+        // What did not pass or failed has neither ratio nor classes.
+        let unlike_scheme = passed_by
             .then(|| "the bytes did not pass through the daemons".to_owned())
             .or_else(|| outcome.unfit_because.clone())
-            .or_else(|| ratio_not_kept(e, scheme, &shares.subflows))
-            .or_else(|| daemons.and_then(|_| other_classes(workload, &shares.classes)))
-            .or_else(|| late.clone());
+            .or_else(|| {
+                let classes = daemons.and_then(|_| other_classes(workload, &shares.classes));
+                all_of([ratio_not_kept(e, scheme, &shares.subflows), classes])
+            });
+        let unfit = all_of([unlike_scheme, links_not_kept.clone()]);
         let ideal_seconds = ideal.as_secs_f64();
         let us = |span: Duration| span.as_secs_f64() * 1e6;
         Ok(Transfer {
@@ -461,7 +464,7 @@ impl<'a> Lab<'a> {
             cpu_s,
             cpu_percent,
             machine,
-            disturbed: why_disturbed(waited.as_ref(), machine.as_ref()).or(late),
+            disturbed: why_disturbed(waited.as_ref(), machine.as_ref()).or(links_not_kept),
             waited,
             energy,
             links: link_progress::of_links(links, &passed, workload.direction),
