@@ -4,7 +4,8 @@ use std::io::{self, Write as _};
 
 use crate::error::{Error, Result};
 
-/// Writes to standard output. A reader that has closed it (`| head`) has read enough.
+/// Writes to standard output. A reader that has closed it (`| head`) has read enough. The program
+/// does not end then, as it does by `mpbond_command::print`: files of a run's results follow.
 ///
 /// # Errors
 /// Standard output cannot be written, for another reason.
