@@ -54,6 +54,7 @@
 //! | `pipe` | pipes: control connections to helpers, and relays |
 //! | `pipes` | which one of several pipes to a helper is used |
 //! | `replacement` | connections that replace silent ones |
+//! | `kalman` | smoothed strength of a signal ([`Kalman`], ADR 0023) |
 //! | `signal` | whether the signal of a link is weak by a policy ([`WeakSignal`], one for each) |
 //! | `segments` | segment size on own paths and pipes that drop large packets (MTU black holes) |
 //! | `nat_timeout` | idle timeouts of NATs, and the keep-alive intervals derived from them |
@@ -68,7 +69,6 @@
 //! | `rejoin` | when a session without new streams is joined again ([`Rejoin`], one for each) |
 //! | `outage` | new connections while no path to the proxy works |
 //! | `unanswered` | in an outage, streams that the proxy has not received: they go direct |
-//! | [`wear`] | a watch's Bluetooth and WiFi (ADR 0023) |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
@@ -79,6 +79,7 @@ mod config;
 mod context;
 mod express;
 mod ids;
+mod kalman;
 mod link;
 mod link_ledger;
 mod link_state;
@@ -100,7 +101,6 @@ mod sessions;
 mod signal;
 mod subflows;
 mod unanswered;
-pub mod wear;
 
 use std::time::Duration;
 
@@ -109,6 +109,7 @@ pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use config::{Config, Link, WithoutProxy};
 pub use express::{AGAIN_AFTER, STALE_AFTER, WORTH_OPENING};
 pub use ids::{DialId, LinkId, RequestId};
+pub use kalman::{Kalman, SIGNAL_CHANGE, SIGNAL_NOISE};
 pub use link_ledger::{LinkLedger, LinkOf};
 pub use link_state::LinkState;
 pub use manager::{Manager, NOT_CONFIGURED};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use crate::wear::Kalman;
+use crate::kalman::Kalman;
 
 /// Interval of the samples of a signal: the one for which the filter is made. Those that come
 /// sooner do not count.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mpbond_manager::wear::{SIGNAL_CHANGE, SIGNAL_NOISE};
+use mpbond_manager::{SIGNAL_CHANGE, SIGNAL_NOISE};
 
 const RECORDING: &str = "ble-rssi-straight_01_all_sensors.mbd";
 /// Interval of the samples of a handover.

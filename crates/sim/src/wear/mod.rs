@@ -11,13 +11,14 @@
 //! Each flow has a connection of its own on each path. The proxy reads connections in turn into one
 //! queue of all flows, as long as that has room. The server cuts flows into chunks and assigns each
 //! to a path, or to both; the watch delivers them in order. Decisions are those of
-//! [`mpbond_manager::wear`], Bluetooth is [`crate::link::Rfcomm`].
+//! [`control`], Bluetooth is [`crate::link::Rfcomm`].
 //!
 //! Not modelled: acknowledgements of applications, which would restart the watch's timer; the time
 //! that processors take; other devices on WiFi.
 
 mod air;
 mod carried;
+pub mod control;
 mod flow;
 mod noise;
 mod outcome;
@@ -28,7 +29,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-pub use mpbond_manager::wear::{HandoverMode, Rule};
+pub use control::{HandoverMode, Rule};
 pub use outcome::{Delivery, Joules, Outcome};
 pub use setup::{Network, Paths, Radios, Setup, Traffic, Walk, Wifi};
 pub use world::run;

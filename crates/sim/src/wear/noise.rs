@@ -1,6 +1,6 @@
 //! Noise of the samples of a signal.
 
-use mpbond_manager::wear::SIGNAL_NOISE;
+use mpbond_manager::SIGNAL_NOISE;
 use rand_chacha::ChaCha8Rng;
 
 use crate::link::draw;

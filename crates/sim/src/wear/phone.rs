@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use mpbond_manager::wear::{SniffKeeper, VirtualQueue};
 use mpbond_radio::machine::{Band, End};
 use mpbond_radio::{Account, Packet, Placement, Radio, RadioProfile};
 use mpbond_units::Timestamp;
 
 use super::Path;
 use super::carried::Stage;
+use super::control::{SniffKeeper, VirtualQueue};
 use super::flow::Flow;
 use super::outcome::Joules;
 use super::setup::Setup;

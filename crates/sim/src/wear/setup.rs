@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use mpbond_manager::wear::{HandoverMode, Rule};
 use mpbond_radio::RadioProfile;
 use mpbond_radio::machine::{BluetoothParameters, CoexistenceParameters};
 use mpbond_units::{BitRate, Timestamp};
+
+use super::control::{HandoverMode, Rule};
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -20,9 +21,9 @@ pub struct Setup {
     pub window_bytes: u64,
     /// Bytes that the phone's proxy holds, beside the sockets.
     pub proxy_bytes: u64,
-    /// Whether the phone bounds its queue ([`mpbond_manager::wear::VirtualQueue`]).
+    /// Whether the phone bounds its queue ([`VirtualQueue`](super::control::VirtualQueue)).
     pub virtual_queue: bool,
-    /// Whether the watch keeps the link Active ([`mpbond_manager::wear::SniffKeeper`]).
+    /// Whether the watch keeps the link Active ([`SniffKeeper`](super::control::SniffKeeper)).
     pub keeper: bool,
     /// Interval of packets that the watch sends besides.
     pub uplink_every: Option<Duration>,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mpbond_manager::wear::{HandoverMode, Rule};
 use mpbond_radio::Profiles;
 use mpbond_radio::machine::{BluetoothParameters, End, Mode};
 use mpbond_radio::profile;

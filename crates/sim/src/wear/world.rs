@@ -3,9 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mpbond_manager::wear::{
-    Handover, HandoverAction, Interface, Observation, Selection, WifiState,
-};
 use mpbond_radio::machine::Band;
 use mpbond_units::{BitRate, Timestamp};
 use rand_chacha::ChaCha8Rng;
@@ -13,6 +10,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use super::air::Air;
 use super::carried::{Carried, Stage};
+use super::control::{Handover, HandoverAction, Interface, Observation, Selection, WifiState};
 use super::flow::Flow;
 use super::noise::signal_noise;
 use super::outcome::{Delivery, Joules, Outcome};

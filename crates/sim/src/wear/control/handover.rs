@@ -19,9 +19,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use mpbond_manager::Kalman;
 use mpbond_units::Timestamp;
 
-use super::kalman::Kalman;
 use super::selection::Interface;
 
 /// Strength below which Bluetooth is left, in dBm.
