@@ -113,12 +113,21 @@ fn record(arguments: &CpulogArgs) -> Result<ExitCode> {
              mhz stays empty, and energy accounts take the highest frequency"
         );
     }
-    let to: Box<dyn Write> = match &arguments.output {
-        Some(path) => Box::new(File::create(path).with_context(|| path.display().to_string())?),
+    let name = match &arguments.output {
+        Some(path) => path.display().to_string(),
+        None => "standard output".to_owned(),
+    };
+    let to = arguments.output.as_deref().map(open).transpose();
+    let to = to.with_context(|| name.clone())?;
+    let child = spawn(&arguments.command)?;
+    let to: Box<dyn Write> = match to {
+        Some(file) => {
+            empty(&file).with_context(|| name.clone())?;
+            Box::new(file)
+        }
         None => Box::new(io::stdout()),
     };
-    let child = spawn(&arguments.command)?;
-    let written = log(arguments, child, BufWriter::new(to));
+    let written = log(arguments, child, &name, BufWriter::new(to));
     match written {
         // The reader closed the pipe.
         Err(e) if is_broken_pipe(&e) => Ok(ExitCode::SUCCESS),
@@ -126,7 +135,32 @@ fn record(arguments: &CpulogArgs) -> Result<ExitCode> {
     }
 }
 
-fn spawn(command: &[String]) -> Result<Option<Child>> {
+/// Opens a log for writing. What is in it stays until it is known that the command can start.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).open(path)
+}
+
+/// Removes what is in a file; devices and pipes have nothing to remove.
+fn empty(file: &File) -> io::Result<()> {
+    match file.metadata()?.is_file() {
+        true => file.set_len(0),
+        false => Ok(()),
+    }
+}
+
+/// A command that is logged; it ends with its log.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn spawn(command: &[String]) -> Result<Option<Running>> {
     let [program, arguments @ ..] = command else {
         return Ok(None);
     };
@@ -134,7 +168,7 @@ fn spawn(command: &[String]) -> Result<Option<Child>> {
         .args(arguments)
         .spawn()
         .with_context(|| format!("cannot start {program}"))?;
-    Ok(Some(child))
+    Ok(Some(Running(child)))
 }
 
 fn is_broken_pipe(e: &anyhow::Error) -> bool {
@@ -142,7 +176,12 @@ fn is_broken_pipe(e: &anyhow::Error) -> bool {
         .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn log(arguments: &CpulogArgs, mut child: Option<Child>, mut to: impl Write) -> Result<ExitCode> {
+fn log(
+    arguments: &CpulogArgs,
+    mut child: Option<Running>,
+    name: &str,
+    mut to: impl Write,
+) -> Result<ExitCode> {
     let mut driver = Parts::common_drivers();
     driver.extend(arguments.driver.iter().cloned());
     let mut logger = vec!["tcpdump".to_owned()];
@@ -153,7 +192,7 @@ fn log(arguments: &CpulogArgs, mut child: Option<Child>, mut to: impl Write) -> 
         logger,
         own_pid: std::process::id(),
     });
-    writeln!(to, "{CPU_LOG_HEADER}")?;
+    writeln!(to, "{CPU_LOG_HEADER}").with_context(|| name.to_owned())?;
     let (mut text, mut stat, mut lines) = (String::new(), String::new(), String::new());
     let mut processes = Vec::new();
     let interval = Duration::from_millis(arguments.interval_ms);
@@ -173,25 +212,29 @@ fn log(arguments: &CpulogArgs, mut child: Option<Child>, mut to: impl Write) -> 
             &processes,
             &mut lines,
         );
-        to.write_all(lines.as_bytes())?;
-        to.flush()?;
-        if let Some(child) = &mut child
+        let written = to.write_all(lines.as_bytes()).and_then(|()| to.flush());
+        written.with_context(|| name.to_owned())?;
+        if let Some(Running(child)) = &mut child
             && let Some(status) = child.try_wait()?
         {
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(ExitCode::from(code.unwrap_or(1)));
         }
         if (arguments.seconds).is_some_and(|seconds| start.elapsed() >= seconds) {
-            if let Some(child) = &mut child {
-                // It may have ended just now.
-                let _ = child.kill();
-                child.wait()?;
-            }
             return Ok(ExitCode::SUCCESS);
         }
-        due += interval;
+        due = next(due, interval, Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
+}
+
+/// The next instant that is not past, of those at multiples of `interval` after `due`. Instants
+/// that were missed, while the process was stopped or had no processor time, are left out: several
+/// samples at one time say nothing.
+fn next(due: Instant, interval: Duration, now: Instant) -> Instant {
+    let missed = now.saturating_duration_since(due).as_nanos() / interval.as_nanos();
+    let intervals = u32::try_from(missed).unwrap_or(u32::MAX).saturating_add(1);
+    due + interval.saturating_mul(intervals)
 }
 
 fn read(path: &str, into: &mut String) -> bool {
@@ -218,4 +261,22 @@ fn megahertz(core: u16) -> Option<f64> {
     let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
     let khz: f64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
     Some(khz / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_that_were_missed_are_left_out() {
+        let ms = Duration::from_millis;
+        let due = Instant::now();
+        for (late, after) in [(0, 500), (499, 500), (500, 1_000), (7_200_250, 7_200_500)] {
+            assert_eq!(
+                next(due, ms(500), due + ms(late)),
+                due + ms(after),
+                "{late}"
+            );
+        }
+    }
 }

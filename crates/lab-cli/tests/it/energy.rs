@@ -1,5 +1,8 @@
 //! The command lines of `mpbond cpulog` and `mpbond energy --background`.
 
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::Output;
 
 use serde_json::Value;
@@ -74,6 +77,47 @@ fn a_command_that_takes_longer_than_its_log_is_killed() {
     let arguments = [&log[..], &["--seconds", "100", "--"], &short].concat();
     let status = lab_in(folder.path(), &arguments).status().unwrap();
     assert_eq!(status.code(), Some(7));
+}
+
+/// The command has the other end of a pair of sockets until it ends.
+#[test]
+fn a_command_ends_with_a_log_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut here, there) = UnixStream::pair().unwrap();
+    let log = ["cpulog", "--output", "/dev/full", "--interval-ms", "20"];
+    let arguments = [&log[..], &["--", "sleep", "100"]].concat();
+    let output = lab_in(folder.path(), &arguments)
+        .stdin(OwnedFd::from(there))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let why = "/dev/full: No space left on device";
+    assert!(errors.contains(why), "{errors}");
+    here.set_nonblocking(true).unwrap();
+    assert_eq!(here.read(&mut [0; 1]).unwrap(), 0, "it runs on");
+}
+
+#[test]
+fn a_command_that_cannot_start_leaves_a_log_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cpu.csv");
+    std::fs::write(&file, LOG).unwrap();
+    let log = ["cpulog", "--output", "cpu.csv", "--seconds", "0", "--"];
+    let run = |command: &str| {
+        let arguments = [&log[..], &[command]].concat();
+        lab_in(folder.path(), &arguments).output().unwrap()
+    };
+    let output = run("./none");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("cannot start ./none"), "{errors}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), LOG);
+    // One that starts has a log of its own.
+    assert_eq!(run("true").status.code(), Some(0));
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("time_s,"), "{text}");
+    assert!(!text.contains("10.0,core,0,1400"), "{text}");
 }
 
 #[test]
