@@ -69,7 +69,7 @@ pub(crate) struct EnergyArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     /// The same as --format json.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "format")]
     json: bool,
     /// Write a picture of power over time.
     #[arg(long, value_name = "FILE")]

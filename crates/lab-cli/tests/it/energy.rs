@@ -121,6 +121,18 @@ fn a_command_that_cannot_start_leaves_a_log_as_it_is() {
 }
 
 #[test]
+fn two_formats_of_a_report_are_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("cpu.csv"), LOG).unwrap();
+    let energy = ["energy", "cpu.csv", "--profile", "galaxy-s3", "--json"];
+    let arguments = [&energy[..], &["--format", "csv"]].concat();
+    let output = lab_in(folder.path(), &arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("cannot be used with"), "{errors}");
+}
+
+#[test]
 fn energy_of_networking_is_without_the_background() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("cpu.csv"), LOG).unwrap();
