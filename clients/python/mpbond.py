@@ -71,8 +71,10 @@ class Client:
         return self._json("GET", "/v1/status")
 
     def streams(self, page=100, **only):
-        """All open streams of applications, read in pages; with `app` or `destination` those only."""
+        """All open streams of applications, read in pages; with `app` or `destination`, if it is not
+        None, those only."""
         after = 0
+        only = {key: value for key, value in only.items() if value is not None}
         only = "".join(f"&{key}={urllib.parse.quote(value, safe='')}" for key, value in only.items())
         while True:
             answer = self._json("GET", f"/v1/streams?after={after}&limit={page}{only}")

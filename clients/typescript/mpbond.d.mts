@@ -190,7 +190,10 @@ export type PolicyMode = "auto" | "fastest" | "balanced" | "saver";
 export class Client {
   constructor(path?: string, timeoutMs?: number);
   status(): Promise<Record<string, unknown>>;
-  streams(page?: number, only?: { app?: string; destination?: string }): AsyncGenerator<Stream>;
+  streams(
+    page?: number,
+    only?: { app?: string | null; destination?: string | null },
+  ): AsyncGenerator<Stream>;
   explainStream(id: number | string): Promise<StreamExplanation>;
   stream(id: number | string): Promise<Stream>;
   setClass(

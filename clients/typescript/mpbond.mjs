@@ -85,7 +85,8 @@ export class Client {
   async *streams(page = 100, only = {}) {
     let after = 0;
     while (after !== undefined) {
-      const query = new URLSearchParams({ after, limit: page, ...only });
+      const query = new URLSearchParams({ after, limit: page });
+      for (const [key, value] of Object.entries(only)) if (value != null) query.set(key, value);
       // A plus sign is not a space in this API.
       const text = query.toString().replaceAll("+", "%20");
       const answer = await this.#json("GET", `/v1/streams?${text}`);

@@ -260,6 +260,7 @@ client = mpbond.Client(sys.argv[1])
 assert client.status()["role"] == "primary"
 assert [s["destination"] for s in client.streams(page=1)] == 2 * [sys.argv[2]]
 assert len(list(client.streams(destination=sys.argv[2]))) == 2
+assert len(list(client.streams(app=None, destination=None))) == 2
 assert not list(client.streams(app="none such & more"))
 assert {link["name"] for link in client.links()} == {"own", "helper"}
 text, tag = client.policy()
@@ -336,6 +337,10 @@ const destinations = [];
 for await (const stream of client.streams(1)) destinations.push(stream.destination);
 for await (const stream of client.streams(1, { app: "none such & more" })) destinations.push("wrong");
 assert.deepEqual(destinations, [destination, destination]);
+for await (const stream of client.streams(1, { app: undefined, destination })) {
+  assert.equal(stream.destination, destinations.pop());
+}
+assert.deepEqual(destinations, []);
 const names = (await client.links()).map((link) => link.name).sort();
 assert.deepEqual(names, ["helper", "own"]);
 const { text, tag } = await client.policy();
