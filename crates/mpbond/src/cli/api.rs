@@ -76,7 +76,7 @@ pub(super) fn ask(socket: &Path, request: &str, more: &str, body: &str) -> io::R
 /// The text of the answer of the first of these sockets at which a primary answers.
 ///
 /// # Errors
-/// None answers, or it refuses.
+/// None answers, or it refuses. What the user gave is wrong (422), or too long (413): exit code 2.
 pub(super) fn ask_first(
     sockets: &[PathBuf],
     request: &str,
@@ -87,7 +87,7 @@ pub(super) fn ask_first(
     for socket in sockets {
         match whole(socket, request, more, body) {
             Ok(Ok(text)) => return Ok(text),
-            Ok(Err(refusal)) => return Err(Failure::run(refusal)),
+            Ok(Err(refusal)) => return Err(refusal),
             Err(e) => failure = format!("{}: {e}", socket.display()),
         }
     }
@@ -95,24 +95,28 @@ pub(super) fn ask_first(
     Err(Failure::run(format_args!("{failure}; {advice}")))
 }
 
-/// The text of an answer, or the reason of a refusal.
+/// The text of an answer, or the refusal.
 fn whole(
     socket: &Path,
     request: &str,
     more: &str,
     body: &str,
-) -> io::Result<Result<String, String>> {
+) -> io::Result<Result<String, Failure>> {
     let answer = ask(socket, request, more, body)?;
-    let is_granted = answer.code() == "200";
+    let code = answer.code().to_owned();
     let mut text = String::new();
     answer
         .body
         .take(MAX_ANSWER_BYTES)
         .read_to_string(&mut text)?;
-    Ok(match is_granted {
-        true => Ok(text),
-        false => Err(serde_json::from_str::<Refusal>(&text).map_or(text, |r| r.error)),
-    })
+    if code == "200" {
+        return Ok(Ok(text));
+    }
+    let reason = serde_json::from_str::<Refusal>(&text).map_or(text, |r| r.error);
+    Ok(Err(match code.as_str() {
+        "413" | "422" => Failure::input(reason),
+        _ => Failure::run(reason),
+    }))
 }
 
 /// A line of an answer.

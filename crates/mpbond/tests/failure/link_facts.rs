@@ -237,6 +237,15 @@ fn a_dry_run_lists_the_connections_that_a_policy_would_treat_otherwise() {
         text.contains("\n  then: background over helper (rule \"it\")\n"),
         "{text}"
     );
+    // Without `--config`, the primary alone knows that it has no such link.
+    rule(first.port(), "{ paths = [\"none\"] }");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpbond"));
+    command.args(["policy", "check", "--dry-run"]).arg(&policy);
+    command.env("CONFIGURATION_DIRECTORY", bond.folder.path());
+    let wrong = Outcome::from(command.output().unwrap());
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    assert_eq!(wrong.stderr.lines().count(), 1, "{wrong:?}");
+    assert!(wrong.stderr.contains("none"), "{wrong:?}");
     rule(first.port(), "{ class = \"bulk\" }");
     let same = "0 of 2 open connections would be treated otherwise\n";
     assert!(dry_run().stdout.ends_with(same));
