@@ -1,7 +1,7 @@
 //! Events of a primary, over its API.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -35,8 +35,8 @@ pub(super) struct Follower {
     /// Id of the last event, which names the start of its daemon, too: all events of another one
     /// are new.
     last: Option<String>,
-    /// Whether a primary was waited for: all events of the next one are new.
-    has_waited: bool,
+    /// Whether there was no primary: all events of the next one are new.
+    was_absent: bool,
     has_warned: bool,
 }
 
@@ -46,7 +46,7 @@ impl Follower {
             sockets,
             lines: None,
             last: None,
-            has_waited: false,
+            was_absent: false,
             has_warned: false,
         }
     }
@@ -85,8 +85,8 @@ impl Follower {
 
     /// A connection to the first socket at which a primary answers.
     fn connect(&mut self) -> Result<Option<BufReader<UnixStream>>, String> {
-        let query = if self.has_waited { "?since=0" } else { "" };
-        let mut failure = None;
+        let query = if self.was_absent { "?since=0" } else { "" };
+        let (mut failure, mut is_absent) = (None, true);
         for socket in &self.sockets {
             match listen(socket, query, self.last.as_deref()) {
                 Ok(Ok(lines)) => {
@@ -94,15 +94,20 @@ impl Follower {
                     return Ok(Some(lines));
                 }
                 Ok(Err(refusal)) => return Err(format!("{}: {refusal}", socket.display())),
-                Err(e) => failure = Some(format!("{}: {e}", socket.display())),
+                Err(e) => {
+                    is_absent &=
+                        matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused);
+                    failure = Some(format!("{}: {e}", socket.display()));
+                }
             }
         }
         if !std::mem::replace(&mut self.has_warned, true) {
             let reason = failure.unwrap_or_default();
             warn!(reason, "waiting for a primary");
         }
-        // Those that happen from now on are before the connection.
-        self.has_waited = true;
+        // Those of a primary that starts from now on are before the connection. One that runs, but
+        // has no room for this listener, has old ones, too.
+        self.was_absent |= is_absent;
         Ok(None)
     }
 }
@@ -241,14 +246,43 @@ mod tests {
 
     /// A primary's side: answers a listener, and returns its request.
     fn answer(listener: &UnixListener, body: &str) -> String {
+        answer_by(listener, "200 OK", body)
+    }
+
+    fn answer_by(listener: &UnixListener, status: &str, body: &str) -> String {
         let (mut client, _) = listener.accept().unwrap();
         let mut request = BufReader::new(client.try_clone().unwrap());
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             request.read_line(&mut head).unwrap();
         }
-        write!(client, "HTTP/1.0 200 OK\r\n\r\n{body}").unwrap();
+        write!(client, "HTTP/1.0 {status}\r\n\r\n{body}").unwrap();
         head
+    }
+
+    /// Its events have ids from its start on: those that it has kept are old.
+    #[test]
+    fn a_primary_that_was_busy_is_not_asked_for_what_was_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("primary.api");
+        let listener = UnixListener::bind(&socket).unwrap();
+        // That of another user's primary is not there.
+        let none = folder.path().join("none.api");
+        let mut follower = Follower::new(vec![socket, none]);
+        let primary = std::thread::spawn(move || {
+            let busy = "{\"error\": \"there are 32 listeners\"}";
+            let first = answer_by(&listener, "503 Service Unavailable", busy);
+            // With 128 clients, it closes connections without an answer.
+            drop(listener.accept().unwrap());
+            let third = answer(&listener, "id: 7-4\n\n");
+            [first, third]
+        });
+        assert!(follower.connect().unwrap().is_none(), "it waits");
+        assert!(follower.connect().unwrap().is_none(), "it waits");
+        assert!(follower.connect().unwrap().is_some());
+        for head in primary.join().unwrap() {
+            assert!(head.starts_with("GET /v1/events HTTP"), "{head}");
+        }
     }
 
     #[test]
