@@ -32,6 +32,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// the thread of the data path busy.
 const PUBLIC_EVERY: Duration = Duration::from_secs(1);
 
+/// Time within which a daemon begins its answer, and goes on with it: it makes one of thousands of
+/// streams between its other work.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
 /// Permissions of the socket, whatever the umask: every user may ask for the status.
 const MODE: u32 = 0o666;
 
@@ -364,13 +368,25 @@ pub fn reload(path: &Path) -> io::Result<Answer> {
 }
 
 fn request<T: DeserializeOwned>(path: &Path, request: &str) -> io::Result<T> {
-    let mut stream = socket_file::connect(path)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut stream = socket_file::connect(path).map_err(in_words)?;
+    stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
     stream.write_all(request.as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
     let mut text = Vec::new();
-    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut text)?;
+    let read = stream.take(MAX_ANSWER_BYTES).read_to_end(&mut text);
+    read.map_err(in_words)?;
     serde_json::from_slice(&text).map_err(io::Error::from)
+}
+
+/// EAGAIN is a full queue at connect(2), or the time limit of a read: in words.
+fn in_words(e: io::Error) -> io::Error {
+    match e.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(
+            io::ErrorKind::TimedOut,
+            "no answer: the daemon is stopped or busy",
+        ),
+        _ => e,
+    }
 }
 
 #[cfg(test)]

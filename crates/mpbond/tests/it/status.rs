@@ -1,6 +1,7 @@
 //! Status for other users than the daemon's.
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -77,6 +78,35 @@ fn any_user_may_read_the_status_but_not_the_destinations() {
     assert!(theirs.stdout.contains(&withheld), "{}", theirs.stdout);
     let own = Outcome::from(status(&args).output().unwrap());
     assert!(!own.stdout.contains(&withheld), "{}", own.stdout);
+}
+
+/// A command that finds the status sockets in a folder.
+fn among(folder: &Path, args: &[&str]) -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpbond"));
+    command.args(args).env("RUNTIME_DIRECTORY", folder);
+    command.env("CONFIGURATION_DIRECTORY", folder.join("none"));
+    Outcome::from(command.output().unwrap())
+}
+
+/// One that was stopped by a signal: the kernel takes connections for it.
+#[test]
+fn a_daemon_that_does_not_answer_is_named_beside_those_that_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("proxy.sock");
+    let _proxy = start(folder.path(), "status_socket = \"proxy.sock\"\n", &socket);
+    let silent = folder.path().join("helper.sock");
+    let _stopped = UnixListener::bind(&silent).unwrap();
+    let line = format!(
+        "mpbond: helper at {}: no answer: the daemon is stopped or busy\n",
+        silent.display()
+    );
+    let told = among(folder.path(), &["status"]);
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stdout.starts_with("proxy "), "{told:?}");
+    assert_eq!(told.stderr, line);
+    let told = among(folder.path(), &["status", "helper", "--json"]);
+    assert_eq!((told.code, told.stdout.as_str()), (1, ""));
+    assert_eq!(told.stderr, line);
 }
 
 #[test]

@@ -31,7 +31,10 @@ Examples:
   mpbond status                      every daemon of this machine
   mpbond status primary --watch      once a second
   mpbond status --json               at once; docs/metrics.md explains every field
-  mpbond status --socket /run/mpbond/proxy.sock --json")]
+  mpbond status --socket /run/mpbond/proxy.sock --json
+
+Exit code 0 when all daemons that run here have answered, 1 otherwise; one that does not answer
+within 5 s is named.")]
 pub(super) struct StatusArgs {
     /// Role of the daemon; otherwise all that run here.
     #[arg(value_enum, conflicts_with = "socket")]
@@ -73,8 +76,10 @@ const EVERY: Duration = Duration::from_secs(1);
 impl StatusArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let mut before: Vec<Status> = Vec::new();
+        // Places whose daemons do not answer.
+        let mut silent: Vec<Silent> = Vec::new();
         if !self.json {
-            before = self.ask_all()?;
+            (before, silent) = self.ask_all(&[])?;
             // Where nothing has a connection, nothing moves.
             let idle = |s: &Status| s.sessions.is_empty() && s.relays.is_empty();
             if self.watch || !before.iter().all(idle) {
@@ -82,16 +87,23 @@ impl StatusArgs {
             }
         }
         loop {
-            let now = self.ask_all()?;
+            // One that was waited for just now is not waited for again.
+            let (now, others) = self.ask_all(&silent)?;
+            silent.extend(others);
             if self.json {
                 let lines: Result<String, _> = now.iter().map(json_line).collect();
                 print(&lines.map_err(Failure::run)?)?;
             } else {
                 self.show(&now, &before)?;
             }
-            if !self.watch {
-                return Ok(ExitCode::SUCCESS);
+            // The line goes on a screen that was cleared.
+            for Silent { failure, .. } in &silent {
+                failure.report();
             }
+            if !self.watch {
+                return Ok(ExitCode::from(u8::from(!silent.is_empty())));
+            }
+            silent.clear();
             before = now;
             std::thread::sleep(EVERY);
         }
@@ -114,40 +126,70 @@ impl StatusArgs {
         print(&format!("{head}{text}"))
     }
 
-    fn ask_all(&self) -> Result<Vec<Status>, Failure> {
+    /// The daemons that answer, and those that do not, but for the places that are left out.
+    fn ask_all(&self, left_out: &[Silent]) -> Result<(Vec<Status>, Vec<Silent>), Failure> {
         if let Some(socket) = &self.socket {
-            return Ok(vec![ask_at(socket)?]);
+            return Ok((vec![ask_at(socket)?], Vec::new()));
         }
-        if let Some(role) = self.role {
-            return ask_role(role.into())
-                .map(|answer| vec![answer])
-                .map_err(no_answer);
+        let roles = match self.role {
+            Some(role) => vec![Role::from(role)],
+            None => Role::ALL.to_vec(),
+        };
+        let mut asked = Asked::default();
+        for role in roles {
+            asked.ask(role, left_out);
         }
-        let (mut answers, mut tried) = (Vec::new(), Vec::new());
-        for role in Role::ALL {
-            match ask_role(role) {
-                Ok(answer) => answers.push(answer),
-                Err(places) => tried.extend(places),
-            }
-        }
-        if answers.is_empty() {
+        let Asked {
+            answers,
+            silent,
+            tried,
+        } = asked;
+        if answers.is_empty() && silent.is_empty() && left_out.is_empty() {
             return Err(no_answer(tried));
         }
-        Ok(answers)
+        Ok((answers, silent))
     }
 }
 
-/// The daemon of this role, or the places tried, with the reasons of failures.
-fn ask_role(role: Role) -> Result<Status, Vec<String>> {
-    let mut tried = Vec::new();
-    for place in status_sockets(role) {
-        match ask(&place) {
-            Ok(answer) => return Ok(answer),
-            Err(e) if e.kind() == ErrorKind::NotFound => tried.push(place.display().to_string()),
-            Err(e) => tried.push(format!("{}: {e}", place.display())),
+/// A daemon that does not answer.
+struct Silent {
+    place: PathBuf,
+    failure: Failure,
+}
+
+/// What has come of asking.
+#[derive(Default)]
+struct Asked {
+    answers: Vec<Status>,
+    silent: Vec<Silent>,
+    /// Places without a daemon, with the reasons.
+    tried: Vec<String>,
+}
+
+impl Asked {
+    /// Asks the daemon of this role, at the first place where one answers.
+    fn ask(&mut self, role: Role, left_out: &[Silent]) {
+        for place in status_sockets(role) {
+            if left_out.iter().any(|silent| silent.place == place) {
+                continue;
+            }
+            let at = place.display();
+            match ask(&place) {
+                Ok(answer) => return self.answers.push(answer),
+                Err(e) => match e.kind() {
+                    ErrorKind::NotFound => self.tried.push(at.to_string()),
+                    // Nobody listens there, or it is another user's.
+                    ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied => {
+                        self.tried.push(format!("{at}: {e}"));
+                    }
+                    _ => {
+                        let failure = Failure::run(format_args!("{role} at {at}: {e}"));
+                        self.silent.push(Silent { place, failure });
+                    }
+                },
+            }
         }
     }
-    Err(tried)
 }
 
 fn no_answer(tried: Vec<String>) -> Failure {
