@@ -32,7 +32,7 @@ Examples:
   mpbond reload helper --config helper.toml --json
 
 Exit code 0 when the configuration was read, 1 when no daemon answers or it refuses, 2 when it is
-wrong.")]
+wrong. Where several daemons fail, each has a line, and the code is that of the first.")]
 pub(super) struct ReloadArgs {
     /// Role of the daemon; otherwise all that run here.
     #[arg(value_enum)]
@@ -55,7 +55,7 @@ struct Reloaded {
 
 impl ReloadArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let (mut tried, mut any, mut failure) = (Vec::new(), false, None);
+        let (mut tried, mut any, mut failed) = (Vec::new(), false, None);
         let roles = match self.role {
             Some(role) => vec![Role::from(role)],
             None => Role::ALL.to_vec(),
@@ -75,14 +75,15 @@ impl ReloadArgs {
                     Ok(None) => tried.push(socket.display().to_string()),
                     // The daemons of other roles are not left out.
                     Err(e) => {
-                        failure.get_or_insert(e);
+                        let code = e.report();
+                        failed.get_or_insert(code);
                         break;
                     }
                 }
             }
         }
-        if let Some(failure) = failure {
-            return Err(failure);
+        if let Some(code) = failed {
+            return Ok(code);
         }
         if any {
             return Ok(ExitCode::SUCCESS);

@@ -1,5 +1,6 @@
 //! Status for other users than the daemon's.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
@@ -107,6 +108,27 @@ fn a_daemon_that_does_not_answer_is_named_beside_those_that_do() {
     let told = among(folder.path(), &["status", "helper", "--json"]);
     assert_eq!((told.code, told.stdout.as_str()), (1, ""));
     assert_eq!(told.stderr, line);
+}
+
+#[test]
+fn each_daemon_that_cannot_read_its_configuration_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for role in ["primary", "helper"] {
+        let socket = folder.path().join(format!("{role}.sock"));
+        let daemon = UnixListener::bind(socket).unwrap();
+        std::thread::spawn(move || {
+            let (mut client, _) = daemon.accept().unwrap();
+            client.read_to_end(&mut Vec::new()).unwrap();
+            let wrong = mpbond::reload::Answer::Wrong(format!("{role}.toml:3: x"));
+            let text = serde_json::to_vec(&wrong).unwrap();
+            client.write_all(&text).unwrap();
+        });
+    }
+    let told = among(folder.path(), &["reload"]);
+    assert_eq!(told.code, 2, "{told:?}");
+    let lines = ["primary", "helper"]
+        .map(|role| format!("mpbond: {role}.toml:3: x (the {role} goes on as before)\n"));
+    assert_eq!(told.stderr, lines.concat());
 }
 
 #[test]
