@@ -216,8 +216,9 @@ impl Inner {
                 Event::StreamWritable(id) => self.wake_stream(id),
                 Event::StreamStopped { stream, code } => {
                     debug!(%stream, %code, "the other end wants no more of the stream");
-                    if let Some(s) = self.streams.get_mut(&stream) {
-                        s.read_over = true;
+                    match self.streams.get_mut(&stream) {
+                        Some(s) => s.read_over = true,
+                        None => self.note_given_up(stream),
                     }
                     self.wake_stream(stream);
                 }
@@ -312,6 +313,13 @@ impl Inner {
     /// Whether no stream is open and no application's connection has bytes to take.
     pub(super) fn is_drained(&self) -> bool {
         self.session.stats().streams_open == 0 && self.streams.is_empty()
+    }
+
+    /// Reports a stream without a connection that needs none any more.
+    pub(super) fn note_given_up(&self, id: StreamId) {
+        if self.session.is_given_up(id) {
+            self.notice(Notice::GivenUp(id));
+        }
     }
 
     /// Reports a session that takes no new streams and has none left.

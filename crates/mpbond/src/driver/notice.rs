@@ -15,6 +15,8 @@ pub enum Notice {
         /// Its destination.
         destination: Destination,
     },
+    /// Proxy: a stream that waits for its destination is reset both ways.
+    GivenUp(StreamId),
     /// Primary: a stream has ended before a byte came, since its destination was not reached.
     Refused {
         /// The destination.

@@ -56,7 +56,7 @@ impl Inner {
     /// A stream without a connection has bytes, or has ended.
     fn hear(&mut self, id: StreamId) {
         if !self.asked.contains_key(&id) {
-            return;
+            return self.note_given_up(id);
         }
         match self.session.reset_code(id) {
             Some(code) => {

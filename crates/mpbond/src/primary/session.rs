@@ -106,7 +106,7 @@ async fn attend(
             Notice::Refused { destination, code } => {
                 confirmed::not_reached(primary, &destination, code);
             }
-            Notice::Opened { .. } | Notice::Drained => {}
+            Notice::Opened { .. } | Notice::GivenUp(_) | Notice::Drained => {}
         }
     }
     false

@@ -12,8 +12,9 @@ use bytes::Bytes;
 use mpbond_net::DeviceId;
 use mpbond_net::resolve::{Files, Resolver, ResolverConfig, Sockets};
 use mpbond_net::tls::TlsStream;
-use mpbond_session::{CloseCode, Hello, ResetCode, Session, SessionId, SubflowError};
+use mpbond_session::{CloseCode, Hello, ResetCode, Session, SessionId, StreamId, SubflowError};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::{info, warn};
 
 use super::dial::{self, NotReached};
@@ -299,13 +300,19 @@ impl Work {
         mut notices: mpsc::UnboundedReceiver<Notice>,
     ) {
         let peer = driver.inspect(|_, _, peer| *peer);
-        // Connections to origins that are being made. They end with the session, so that no device
-        // has more of them than streams.
-        let mut dials = tokio::task::JoinSet::new();
+        // Connections to origins that are being made. They end with their streams and with the
+        // session, so that no device has more of them than streams.
+        let (mut dials, mut dialled) = (JoinSet::new(), HashMap::new());
         loop {
             let notice = tokio::select! {
                 notice = notices.recv() => notice,
-                Some(_) = dials.join_next() => continue,
+                Some(ended) = dials.join_next() => {
+                    // One that was aborted is no longer there.
+                    if let Ok(stream) = ended {
+                        dialled.remove(&stream);
+                    }
+                    continue;
+                }
             };
             let Some(notice) = notice else {
                 break;
@@ -345,7 +352,7 @@ impl Work {
                     let (resolver, overloaded) =
                         (Rc::clone(&self.resolver), Rc::clone(&self.overloaded));
                     let work = Rc::clone(&self);
-                    dials.spawn_local(async move {
+                    let dial = dials.spawn_local(async move {
                         match dial::dial(&proxy, &resolver, peer, &destination).await {
                             Ok(tcp) => driver.attach(stream, Tcp::new(tcp)),
                             Err(NotReached { code, why }) => {
@@ -357,7 +364,14 @@ impl Work {
                                 driver.refuse(stream, code);
                             }
                         }
+                        stream
                     });
+                    dialled.insert(stream, dial);
+                }
+                Notice::GivenUp(stream) => {
+                    if let Some(dial) = dialled.remove(&stream) {
+                        give_up(&driver, stream, &dial);
+                    }
                 }
                 Notice::Lost(_) => break,
                 Notice::SubflowGone(_) | Notice::Drained => {
@@ -378,6 +392,12 @@ impl Work {
                 | Notice::GoAway => {}
             }
         }
+        // What has arrived completely is still delivered.
+        for (stream, dial) in dialled {
+            if driver.inspect(|session, _, _| session.is_given_up(stream)) {
+                give_up(&driver, stream, &dial);
+            }
+        }
         let gives_way = self.proxy.registry.close(id);
         tokio::select! {
             () = driver.deliver_rest(&mut notices) => {}
@@ -390,5 +410,13 @@ impl Work {
         self.drivers.borrow_mut().remove(&id);
         self.count.fetch_sub(1, Ordering::Relaxed);
         driver.shut_down();
+    }
+}
+
+/// Ends the dial of a stream that is reset both ways, unless it has ended by itself.
+fn give_up(driver: &Driver, stream: StreamId, dial: &AbortHandle) {
+    if !dial.is_finished() {
+        dial.abort();
+        driver.refuse(stream, ResetCode::Cancelled);
     }
 }

@@ -4,6 +4,7 @@
 
 mod command_line;
 mod damage;
+mod dials;
 mod discover;
 mod doctor;
 mod hints;

@@ -21,9 +21,9 @@ use mpbond_session::{
 };
 use mpbond_units::BitRate;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Proxy {
+pub struct Proxy {
     listen: SocketAddr,
     id: DeviceId,
     socket: PathBuf,
@@ -31,7 +31,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn start(memory_bytes: u64) -> Self {
+    pub fn start(memory_bytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listen = mpbond_testing::free_address();
         let identity = folder.path().join("proxy.pem");
@@ -70,16 +70,16 @@ impl Proxy {
 }
 
 /// A primary with one subflow.
-struct Peer {
-    clock: Clock,
-    tls: TlsStream,
-    session: Session,
+pub struct Peer {
+    pub clock: Clock,
+    pub tls: TlsStream,
+    pub session: Session,
     subflow: SubflowId,
 }
 
 impl Peer {
     /// Opens a session; returns the refusal otherwise.
-    async fn open(proxy: &Proxy) -> Result<Self, SubflowError> {
+    pub async fn open(proxy: &Proxy) -> Result<Self, SubflowError> {
         let clock = Clock::start();
         let identity = Identity::generate().unwrap();
         let tcp = tokio::net::TcpStream::connect(proxy.listen).await.unwrap();
@@ -108,7 +108,7 @@ impl Peer {
     }
 
     /// Writes the session's records, as far as its windows permit.
-    async fn transmit(&mut self) {
+    pub async fn transmit(&mut self) {
         let mut record = Vec::new();
         loop {
             self.session.handle_room(self.subflow, 1 << 20);
@@ -158,7 +158,7 @@ impl Peer {
         }
     }
 
-    fn stream(&mut self, to: SocketAddr) -> StreamId {
+    pub fn stream(&mut self, to: SocketAddr) -> StreamId {
         let now = self.clock.now();
         self.session
             .open(now, Destination::Addr(to), StreamClass::Bulk)

@@ -72,6 +72,13 @@ impl Session {
         self.streams.get(id)?.recv.reset
     }
 
+    /// Whether a stream is reset both ways: by its peer, which has sent RESET and STOP, or by the
+    /// end of the session. Nothing of it will be carried any more.
+    pub fn is_given_up(&self, id: StreamId) -> bool {
+        let stream = self.streams.get(id);
+        stream.is_some_and(|s| s.recv.reset.is_some() && s.send.reset.is_some())
+    }
+
     fn open_as(
         &mut self,
         now: Timestamp,
