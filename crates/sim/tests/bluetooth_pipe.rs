@@ -8,7 +8,7 @@ use mpbond_radio::Profiles;
 use mpbond_radio::machine::BluetoothParameters;
 use mpbond_radio::profile::Radios;
 use mpbond_session::Mechanism;
-use mpbond_sim::link::{LinkChange, LinkConfig, RFCOMM_RATE, Rate};
+use mpbond_sim::link::{LinkChange, LinkConfig, Medium, RFCOMM_RATE, Rate, SharedMedium};
 use mpbond_sim::world::{
     Bluetooth, Ending, Exchange, ExchangeOutcome, Fault, Happening, HelperId, Passed, Route,
     SNIFF_PAUSE, Scenario, TwoWay, When, World,
@@ -138,6 +138,42 @@ fn a_download_goes_on_over_wifi_while_the_devices_are_apart() {
         since > ms(2_010) && since < ms(4_000)
     });
     assert_eq!(apart.next(), None);
+}
+
+/// A download over both: WiFi has a bound of 1 Mbit/s, and is on the air for a thirtieth of the
+/// time. With the same antenna, exchanges of Bluetooth that it meets are lost (by hand 0.55 to 0.6
+/// of the rate are left).
+#[test]
+fn wifi_of_the_same_antenna_slows_the_pipe_down() {
+    let bytes = |shares_antenna: bool| {
+        let mut scenario = watch(true);
+        scenario.links[2].shared.medium = Some(SharedMedium {
+            name: "air".to_owned(),
+            medium: Medium {
+                rate: Some(BitRate::from_mbps(31.0)),
+                shares_antenna,
+                ..Medium::default()
+            },
+            half_duplex: true,
+            retries: 0,
+        });
+        let mut download = Exchange::download(START, 1 << 30);
+        download.client.ending = Ending::StopAt(ms(20_000));
+        let (all, passed) = run(scenario.with_exchange(download));
+        [0, 2].map(|link| {
+            let late = passed.iter().filter(|p| {
+                let since = p.arrived.since(all[0].started);
+                p.link == link && since > ms(2_000) && since < ms(20_000)
+            });
+            late.map(|p| u64::from(p.bytes)).sum::<u64>() as f64
+        })
+    };
+    let [apart, wifi_apart] = bytes(false);
+    let [beside, wifi_beside] = bytes(true);
+    let left = beside / apart;
+    assert!((0.4..0.8).contains(&left), "{left}");
+    let left = wifi_beside / wifi_apart;
+    assert!(left > 0.9, "WiFi goes first: {left}");
 }
 
 /// The helper holds seconds of a download that has just stopped. It knows no throughput of the

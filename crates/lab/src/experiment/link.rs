@@ -4,6 +4,7 @@
 //! [[medium]]                      # what links share
 //! name = "wifi"                   # airtime, both directions, one packet at a time
 //! frame_overhead = "159us"        # of each packet, beside the time of its octets
+//! band = "2.4GHz"                 # that of Bluetooth, with the same antenna
 //!
 //! [[medium]]
 //! name = "cell"
@@ -139,6 +140,20 @@ pub struct MediumSpec {
     /// Whether the two directions share the medium.
     #[serde(default)]
     pub duplex: Duplex,
+    /// Band of WiFi. In that of 2.4 GHz, the file's Bluetooth link has the same antenna
+    /// ([`mpbond_sim::link::Models::band`]).
+    pub band: Option<WifiBand>,
+}
+
+/// Band of WiFi.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum WifiBand {
+    /// That of Bluetooth.
+    #[serde(rename = "2.4GHz")]
+    OfBluetooth,
+    /// Apart from Bluetooth.
+    #[serde(rename = "5GHz")]
+    Apart,
 }
 
 impl MediumSpec {
@@ -147,7 +162,13 @@ impl MediumSpec {
         Medium {
             rate: self.rate,
             frame_overhead: self.frame_overhead,
+            shares_antenna: self.shares_antenna(),
         }
+    }
+
+    /// Whether Bluetooth has the same antenna.
+    pub(crate) fn shares_antenna(&self) -> bool {
+        self.band == Some(WifiBand::OfBluetooth)
     }
 }
 

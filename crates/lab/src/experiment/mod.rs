@@ -67,7 +67,7 @@ pub use external::External;
 pub(crate) use external::with_addresses;
 pub use file::{Experiment, HostSpec};
 pub(crate) use link::bluetooth_radio;
-pub use link::{BluetoothSpec, Change, Duplex, Link, MediumSpec};
+pub use link::{BluetoothSpec, Change, Duplex, Link, MediumSpec, WifiBand};
 pub use page::page_objects;
 pub use paper::{PaperFigure, Published};
 pub(crate) use recording::read_recording;

@@ -285,7 +285,7 @@ impl Engine {
         let mut portions = 0;
         for (number, port) in self.bluetooth.iter_mut().enumerate() {
             let now = self.clock.now();
-            let turn = port.turn(now);
+            let turn = port.turn(now, self.models.band(now));
             if let Some(late) = turn.late {
                 self.lateness_ns
                     .saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));

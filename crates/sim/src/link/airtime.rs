@@ -24,6 +24,12 @@ pub struct Medium {
     /// rate is then that of the frame's octets. 802.11g at 54 Mbit/s: 159 µs, the sum of DIFS 28,
     /// mean back-off 67.5, PLCP 26, SIFS 10 and ACK 28.
     pub frame_overhead: Duration,
+    /// Whether Bluetooth of the same device has the same antenna; it loses what meets packets of
+    /// this medium, and these lose nothing ([`Band::of_one_antenna`]). With `rate`, a packet is on
+    /// the air for its bytes at that rate.
+    ///
+    /// [`Band::of_one_antenna`]: mpbond_radio::machine::Band::of_one_antenna
+    pub shares_antenna: bool,
 }
 
 impl Medium {
@@ -60,8 +66,8 @@ mod tests {
 
     fn wifi() -> Medium {
         Medium {
-            rate: None,
             frame_overhead: Duration::from_micros(159),
+            ..Medium::default()
         }
     }
 

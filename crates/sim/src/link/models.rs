@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use mpbond_radio::machine::Band;
 use mpbond_radio::{Direction, RadioProfile};
 use mpbond_units::Timestamp;
 
@@ -217,6 +218,15 @@ impl<P> Models<P> {
         events.min()
     }
 
+    /// The band of the medium that shares its antenna with Bluetooth, if one does
+    /// ([`Group::band`]). One medium at most has `shares_antenna`, and one of both directions.
+    pub fn band(&mut self, now: Timestamp) -> Option<&mut Band> {
+        self.models.iter_mut().find_map(|model| match model {
+            Model::Shared(group) => group.band(now),
+            Model::Alone(_) => None,
+        })
+    }
+
     /// Returns every radio to idle.
     pub fn rest_radios(&mut self) {
         for model in &mut self.models {
@@ -250,6 +260,29 @@ mod tests {
             half_duplex,
             retries: 0,
         })
+    }
+
+    #[test]
+    fn a_band_is_there_where_a_medium_shares_its_antenna() {
+        let mut models: Models<&str> = Models::default();
+        let mut shared = Shared {
+            medium: medium(true),
+            ..Shared::default()
+        };
+        models.add("one", &shared, link(), link());
+        assert!(models.band(Timestamp::ZERO).is_none());
+        if let Some(medium) = &mut shared.medium {
+            medium.name = "other".into();
+            medium.medium.shares_antenna = true;
+        }
+        let [up, _] = models.add("two", &shared, link(), link());
+        models.enqueue(up, Timestamp::ZERO, 1500, "").unwrap();
+        let now = Timestamp::from_micros(400);
+        let band = models.band(now).unwrap();
+        let slots = Duration::from_millis(4);
+        // The packet of WiFi is on the air until 1 ms.
+        let through = band.packet(now, mpbond_radio::machine::BandUser::Bluetooth, slots);
+        assert_eq!(through, Timestamp::from_millis(5));
     }
 
     fn radio(owner: &str) -> Option<SharedRadio> {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use mpbond_radio::machine::{Band, BandUser};
 use mpbond_radio::{Account, Hint, Packet, Placement, Radio, RadioProfile};
-use mpbond_units::Timestamp;
+use mpbond_units::{BitRate, Timestamp};
 
-use super::setup::Network;
+use super::setup::{Network, Wifi};
 use crate::tcp::{self, Config, Segment, Socket, State};
 
 /// Packets that wait in each direction.
@@ -34,6 +34,8 @@ impl Sent {
 #[derive(Debug)]
 pub(super) struct Air {
     network: Network,
+    /// Rate of packets on the air.
+    on_air: BitRate,
     sockets: Vec<(Socket, Socket)>,
     /// Packets of the server's side and of the watch, which send in turn.
     queues: [VecDeque<Sent>; 2],
@@ -48,9 +50,10 @@ pub(super) struct Air {
 }
 
 impl Air {
-    pub(super) fn new(network: Network, profile: &RadioProfile) -> Self {
+    pub(super) fn new(wifi: &Wifi, profile: &RadioProfile) -> Self {
         Self {
-            network,
+            network: wifi.network,
+            on_air: wifi.on_air.unwrap_or(wifi.network.rate),
             sockets: Vec::new(),
             queues: <[VecDeque<Sent>; 2]>::default(),
             turn: 0,
@@ -134,11 +137,11 @@ impl Air {
             if self.ends.is_none()
                 && let Some(bytes) = self.next_bytes()
             {
-                let airtime = self.network.rate.time_for(bytes.into());
-                self.ends = Some(match band.as_deref_mut() {
-                    Some(band) => band.packet(now, BandUser::Wifi, airtime),
-                    None => now + airtime,
-                });
+                let through = now + self.network.rate.time_for(bytes.into());
+                let airtime = self.on_air.time_for(bytes.into());
+                let band = band.as_deref_mut();
+                let sent = band.map(|band| band.packet(now, BandUser::Wifi, airtime));
+                self.ends = Some(sent.map_or(through, |sent| sent.max(through)));
             }
             let Some((_, sent)) = self.flight.pop_front_if(|(at, _)| *at <= now) else {
                 return arrived;

@@ -31,7 +31,7 @@ mod tests;
 
 pub use control::{HandoverMode, Rule};
 pub use outcome::{Delivery, Joules, Outcome};
-pub use setup::{Network, Paths, Radios, Setup, Traffic, Walk, Wifi};
+pub use setup::{Interference, Network, Paths, Radios, Setup, Traffic, Walk, Wifi};
 pub use world::run;
 
 pub(crate) use noise::signal_noise;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mpbond_radio::RadioProfile;
-use mpbond_radio::machine::{BluetoothParameters, CoexistenceParameters};
+use mpbond_radio::machine::{Band, BluetoothParameters, CoexistenceParameters};
 use mpbond_units::{BitRate, Timestamp};
 
 use super::control::{HandoverMode, Rule};
@@ -74,10 +74,31 @@ pub struct Network {
 pub struct Wifi {
     /// Rate in both directions together, and round trip.
     pub network: Network,
+    /// Rate of its packets on the air, where that of `network` is a bound which something else
+    /// sets. `None`: a packet is on the air for its bytes at the rate of `network`.
+    pub on_air: Option<BitRate>,
     /// Interference with Bluetooth, in the band of 2.4 GHz.
-    pub band: Option<CoexistenceParameters>,
+    pub band: Option<Interference>,
     /// Time from the decision to join WiFi until the watch is associated.
     pub join: Duration,
+}
+
+/// Interference of WiFi and Bluetooth of the watch.
+#[derive(Debug, Clone)]
+pub enum Interference {
+    /// Each loses a share of its rate while both are busy.
+    Shares(CoexistenceParameters),
+    /// Both have one antenna, and WiFi goes first ([`Band::of_one_antenna`]).
+    OneAntenna,
+}
+
+impl Interference {
+    pub(super) fn band(&self) -> Band {
+        match self {
+            Self::Shares(parameters) => Band::new(parameters),
+            Self::OneAntenna => Band::of_one_antenna(),
+        }
+    }
 }
 
 /// Use of the two paths.

@@ -34,6 +34,7 @@ fn setup(paths: Paths, flow: Traffic, seconds: u64) -> Setup {
         phone: network(50.0, 20),
         wifi: (paths != Paths::Phone).then(|| Wifi {
             network: network(10.0, 10),
+            on_air: None,
             band: None,
             join: Duration::from_secs(8),
         }),
@@ -272,6 +273,32 @@ fn a_virtual_queue_bounds_the_delay_of_all_flows_together() {
         // As above; each connection rounds its share of the window up.
         assert!(worst < Duration::from_millis(1_700), "{flows}: {worst:?}");
     }
+}
+
+/// Downloads over Bluetooth and over WiFi with a bound of 1 Mbit/s at once (Wear OS paper, Figure
+/// 13). WiFi of the same antenna is on the air for a thirtieth of the time, and takes far more of
+/// Bluetooth's rate, since an exchange that it meets is lost as a whole.
+#[test]
+fn short_packets_of_wifi_cost_whole_exchanges_of_bluetooth() {
+    let rates = |band: Option<Interference>| {
+        let mut s = setup(Paths::Each, ENDLESS, 60);
+        s.flows.push(ENDLESS);
+        let wifi = s.wifi.as_mut().unwrap();
+        wifi.network.rate = BitRate::from_mbps(1.0);
+        wifi.on_air = Some(BitRate::from_mbps(31.0));
+        wifi.band = band;
+        let outcome = run(&s);
+        [Path::Phone, Path::Wifi].map(|path| {
+            let of_path = outcome.deliveries.iter().filter(|d| d.path == path);
+            of_path.map(|d| d.bytes).sum::<u64>() as f64
+        })
+    };
+    let [apart, wifi_apart] = rates(None);
+    let [beside, wifi_beside] = rates(Some(Interference::OneAntenna));
+    let left = beside / apart;
+    assert!((0.4..0.75).contains(&left), "{left}");
+    let left = wifi_beside / wifi_apart;
+    assert!((left - 1.0).abs() < 0.01, "WiFi goes first: {left}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::flow::Flow;
 use super::noise::signal_noise;
 use super::outcome::{Delivery, Joules, Outcome};
 use super::phone::Phone;
-use super::setup::{Paths, Setup};
+use super::setup::{Interference, Paths, Setup};
 use super::{CHUNK_BYTES, Path};
 use crate::tcp;
 
@@ -75,7 +75,7 @@ impl<'a> World<'a> {
         let zero = Timestamp::ZERO;
         let wifi = setup.wifi.as_ref();
         let band = wifi.and_then(|wifi| wifi.band.as_ref());
-        let mut air = wifi.map(|wifi| Air::new(wifi.network, &setup.radios.watch_wifi));
+        let mut air = wifi.map(|wifi| Air::new(wifi, &setup.radios.watch_wifi));
         let handover = match setup.paths {
             Paths::Handover(mode) => Some(Handover::new(mode, zero)),
             _ => None,
@@ -98,7 +98,7 @@ impl<'a> World<'a> {
             flows: setup.flows.iter().map(|t| Flow::new(*t, START)).collect(),
             phone,
             air,
-            band: band.map(Band::new),
+            band: band.map(Interference::band),
             selection,
             handover,
             by_rate: Interface::Bluetooth,

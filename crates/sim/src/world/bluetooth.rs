@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Buf, Bytes};
-use mpbond_radio::machine::{BluetoothParameters, End};
+use mpbond_radio::machine::{Band, BluetoothParameters, End};
 use mpbond_units::Timestamp;
 
 use super::relay_report::{REPORT_BYTES, Report};
@@ -134,23 +134,25 @@ impl Carried {
     }
 
     /// Does everything that is due by `now`. `sockets` are the two of each connection: the
-    /// primary's and the helper's.
+    /// primary's and the helper's. `band` is the one that WiFi of the same antenna uses.
     pub(super) fn turn(
         &mut self,
         now: Timestamp,
         sockets: &mut BTreeMap<usize, [Stream; 2]>,
+        mut band: Option<&mut Band>,
     ) -> Turn {
         let mut turn = Turn::default();
-        self.rfcomm.handle(now, None);
+        self.rfcomm.handle(now, band.as_deref_mut());
         while self.rfcomm.poll_request().is_some() {}
-        self.carry_reports(now, &mut turn);
+        self.carry_reports(now, &mut turn, band.as_deref_mut());
         let (is_lost, is_silent) = (self.rfcomm.is_lost(), self.is_silent());
         let rfcomm = &mut self.rfcomm;
         self.channels.retain_mut(|channel| {
             let Some(ends) = sockets.get_mut(&channel.conn) else {
                 return true;
             };
-            let mut moved = !is_lost && channel.carry(now, rfcomm, ends, &mut turn.arrived);
+            let band = band.as_deref_mut();
+            let mut moved = !is_lost && channel.carry(now, rfcomm, ends, &mut turn.arrived, band);
             // Devices out of range of each other cannot tell that a channel is closed.
             let stays = !is_lost && (is_silent || !channel.is_finished(ends));
             if !stays {
@@ -166,7 +168,7 @@ impl Carried {
         turn
     }
 
-    fn carry_reports(&mut self, now: Timestamp, turn: &mut Turn) {
+    fn carry_reports(&mut self, now: Timestamp, turn: &mut Turn, mut band: Option<&mut Band>) {
         if self.rfcomm.is_lost() {
             (self.control, self.unsent, self.partly) = (None, 0, 0);
             return self.reports.clear();
@@ -176,8 +178,9 @@ impl Carried {
         }
         let rfcomm = &mut self.rfcomm;
         let control = *self.control.get_or_insert_with(|| rfcomm.open());
-        self.unsent -= rfcomm.write(now, (control, End::Phone), self.unsent, None);
-        let read = rfcomm.read(now, (control, End::Wearable), u64::MAX, None);
+        let from = (control, End::Phone);
+        self.unsent -= rfcomm.write(now, from, self.unsent, band.as_deref_mut());
+        let read = rfcomm.read(now, (control, End::Wearable), u64::MAX, band);
         turn.arrived[1] += read;
         self.partly += read;
         while self.partly >= u64::from(REPORT_BYTES) {
@@ -196,6 +199,7 @@ impl Channel {
         rfcomm: &mut Rfcomm,
         ends: &mut [Stream; 2],
         arrived: &mut [u64; 2],
+        mut band: Option<&mut Band>,
     ) -> bool {
         let mut any = false;
         loop {
@@ -205,11 +209,12 @@ impl Channel {
                 while let Some(bytes) = ends[from].take(rfcomm.room(self.id, ENDS[from])) {
                     let len = bytes.len() as u64;
                     self.held[from].push_back(bytes);
-                    rfcomm.write(now, (self.id, ENDS[from]), len, None);
+                    rfcomm.write(now, (self.id, ENDS[from]), len, band.as_deref_mut());
                     moved = true;
                 }
                 let ready = rfcomm.readable(self.id, ENDS[to]).min(ends[to].takes());
-                let mut left = rfcomm.read(now, (self.id, ENDS[to]), ready, None);
+                let at = (self.id, ENDS[to]);
+                let mut left = rfcomm.read(now, at, ready, band.as_deref_mut());
                 arrived[from] += left;
                 moved |= left > 0;
                 while let Some(first) = self.held[from].front_mut().filter(|_| left > 0) {

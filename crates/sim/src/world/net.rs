@@ -331,7 +331,10 @@ impl Net {
         let Some(carried) = self.bluetooth[link].as_mut().filter(|_| !self.asleep) else {
             return false;
         };
-        let turn = carried.turn(now, &mut self.streams);
+        let turn = {
+            let models = &mut self.links.borrow_mut().models;
+            carried.turn(now, &mut self.streams, models.band(now))
+        };
         for (direction, bytes) in [Direction::Up, Direction::Down]
             .into_iter()
             .zip(turn.arrived)

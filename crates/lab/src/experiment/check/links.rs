@@ -9,7 +9,7 @@ use super::bluetooth;
 use super::names::{is_name, unique, unknown};
 use crate::error::Result;
 use crate::experiment::file::Experiment;
-use crate::experiment::link::{Link, bluetooth_radio};
+use crate::experiment::link::{Duplex, Link, MediumSpec, bluetooth_radio};
 use crate::experiment::place::Place;
 use crate::experiment::scheme::{Carrier, Scheme};
 use crate::experiment::terms::Role;
@@ -97,7 +97,33 @@ pub(super) fn media(e: &Experiment, place: &Place) -> Result<()> {
             return Err(place.at(&medium.name, message));
         }
     }
-    Ok(())
+    antenna(e).map_err(|(medium, why)| {
+        let name = medium.name.get_ref();
+        place.at(&medium.name, format!("medium \"{name}\": {why}"))
+    })
+}
+
+/// Checks the medium that has an antenna in common with Bluetooth; the error is a sentence about
+/// it.
+fn antenna(e: &Experiment) -> Result<(), (&MediumSpec, &'static str)> {
+    let mut shared = e.media.iter().filter(|medium| medium.shares_antenna());
+    let Some(medium) = shared.next() else {
+        return Ok(());
+    };
+    let bluetooth = e.links.iter().filter(|link| link.bluetooth.is_some());
+    let has_others = |s: &Scheme| s.dual || s.users > 1;
+    let why = if shared.next().is_some() {
+        "a file has one medium of 2.4 GHz at most: a device has one antenna"
+    } else if medium.duplex == Duplex::Full {
+        "WiFi of 2.4 GHz has both directions on one medium"
+    } else if bluetooth.count() > 1 {
+        "beside WiFi of 2.4 GHz a file has one Bluetooth link at most"
+    } else if e.schemes.iter().any(has_others) {
+        "WiFi of 2.4 GHz is the band of one user's Bluetooth: no scheme has several users"
+    } else {
+        return Ok(());
+    };
+    Err((medium, why))
 }
 
 /// Checks the medium and the radios of a link.
@@ -293,6 +319,7 @@ pub(super) fn changes(e: &Experiment, place: &Place) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::MediumSpec;
     use crate::experiment::Pipes;
     use crate::experiment::file::Experiment;
     use crate::experiment::tests::GOOD;
@@ -311,6 +338,41 @@ mod tests {
         let why = "a medium with a rate has no retries, which are of airtime";
         assert!(refused("rate = 6\nretries = 1\n").contains(why));
         assert!(refused("retries = -1\n").contains("invalid value: integer `-1`"));
+    }
+
+    #[test]
+    fn one_medium_may_be_of_bluetooths_band() {
+        let medium = |name: &str, more: &str| format!("[[medium]]\nname = \"{name}\"\n{more}");
+        let with = |more: &str| {
+            let e = Experiment::parse("t.toml", &format!("{GOOD}{more}"));
+            let shares = |e: Experiment| -> Vec<bool> {
+                let media = e.media.iter();
+                media.map(MediumSpec::shares_antenna).collect()
+            };
+            e.map(shares).map_err(|e| e.to_string())
+        };
+        let near = "band = \"2.4GHz\"\n";
+        let both = medium("m", near) + &medium("n", "band = \"5GHz\"\n");
+        assert_eq!(with(&both), Ok(vec![true, false]));
+        assert_eq!(with(&medium("m", "")), Ok(vec![false]));
+        for (more, why) in [
+            (
+                medium("m", near) + &medium("n", near),
+                "one medium of 2.4 GHz",
+            ),
+            (
+                medium("m", &format!("{near}duplex = \"full\"\n")),
+                "both directions on one medium",
+            ),
+            (medium("m", "band = \"6GHz\"\n"), "unknown variant `6GHz`"),
+        ] {
+            let error = with(&more).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        let text = GOOD.replace("devices = 2", "devices = 2\ndual = true");
+        let text = format!("{text}{}", medium("m", near));
+        let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+        assert!(error.contains("no scheme has several users"), "{error}");
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub(super) struct Channel {
 impl Channel {
     fn medium(&self) -> Medium {
         Medium {
-            rate: None,
             frame_overhead: self.frame_overhead,
+            ..Medium::default()
         }
     }
 }

@@ -6,7 +6,9 @@ use mpbond_radio::Profiles;
 use mpbond_radio::machine::BluetoothParameters;
 use mpbond_radio::profile;
 use mpbond_sim::link::SUPERVISION_TIMEOUT;
-use mpbond_sim::wear::{HandoverMode, Network, Paths, Radios, Rule, Setup, Traffic, Walk, Wifi};
+use mpbond_sim::wear::{
+    HandoverMode, Interference, Network, Paths, Radios, Rule, Setup, Traffic, Walk, Wifi,
+};
 use mpbond_units::{BitRate, Size, Timestamp, duration_text};
 use serde::Deserialize;
 
@@ -22,6 +24,8 @@ const WINDOW_BYTES: u64 = 4_145_728;
 const PROXY_BYTES: u64 = 206_000;
 /// When a walk begins: the transfer has run for 4 s.
 const WALK_FROM: Timestamp = Timestamp::from_millis(5_000);
+/// Band of a watch whose radios have one antenna, in place of a profile with published shares.
+const ONE_ANTENNA: &str = "one-antenna";
 /// Longest run: a day.
 const MOST_SECONDS: u64 = 86_400;
 
@@ -95,7 +99,9 @@ struct OwnWifi {
     rate: BitRate,
     #[serde(with = "duration_text")]
     rtt: Duration,
-    /// Profile of the band shared with Bluetooth.
+    /// Rate of packets on the air, where `rate` is a bound that something else sets.
+    on_air: Option<BitRate>,
+    /// Profile of the band shared with Bluetooth, or [`ONE_ANTENNA`].
     band: Option<String>,
     /// Time to join it.
     #[serde(default, with = "duration_text")]
@@ -186,11 +192,18 @@ impl Case {
         let paths = self.paths();
         let wifi = self.wifi.as_ref().map(|wifi| -> Result<Wifi, String> {
             let band = wifi.band.as_ref().map(|name| {
-                let found = profiles.coexistence(name);
-                found.cloned().map_err(|e| e.to_string())
+                if name == ONE_ANTENNA {
+                    return Ok(Interference::OneAntenna);
+                }
+                let found = profiles.coexistence(name).map_err(|e| e.to_string())?;
+                Ok::<_, String>(Interference::Shares(found.clone()))
             });
+            if wifi.on_air.is_some_and(|rate| rate < wifi.rate) {
+                return Err("on_air: not less than the rate of `wifi`".to_owned());
+            }
             Ok(Wifi {
                 network: network(wifi.rate, wifi.rtt)?,
+                on_air: wifi.on_air,
                 band: band.transpose()?,
                 join: wifi.join,
             })

@@ -279,6 +279,11 @@ mod tests {
                 "wifi",
             ),
             (
+                "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"wifi\"\n\
+                 wifi = { rate = 2, rtt = \"1ms\", on_air = 1 }\n",
+                "on_air: not less than",
+            ),
+            (
                 "[[case]]\nname = \"a\"\nbytes = 1\nwatch = \"lte-2012\"\n",
                 "lte-2012",
             ),

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use mpbond_radio::machine::End;
+use mpbond_radio::machine::{Band, End};
 use mpbond_sim::link::{Rfcomm, RfcommChannel, SOCKET_BYTES};
 use mpbond_units::Timestamp;
 use nix::poll::{PollFd, PollFlags};
@@ -63,12 +63,18 @@ impl Channel {
 
     /// Moves bytes from the sockets to the link, and from the link to the sockets; adds those that
     /// arrived to `arrived`, by their senders.
-    pub fn turn(&mut self, now: Timestamp, rfcomm: &mut Rfcomm, arrived: &mut [u64; 2]) {
+    pub fn turn(
+        &mut self,
+        now: Timestamp,
+        rfcomm: &mut Rfcomm,
+        arrived: &mut [u64; 2],
+        mut band: Option<&mut Band>,
+    ) {
         loop {
             let mut moved = false;
             for (from, sum) in arrived.iter_mut().enumerate() {
-                moved |= self.take(now, rfcomm, from);
-                let bytes = self.give(now, rfcomm, from);
+                moved |= self.take(now, rfcomm, from, band.as_deref_mut());
+                let bytes = self.give(now, rfcomm, from, band.as_deref_mut());
                 moved |= bytes > 0;
                 *sum += bytes;
             }
@@ -79,7 +85,13 @@ impl Channel {
     }
 
     /// Gives the link what a program has sent, as far as it has room.
-    fn take(&mut self, now: Timestamp, rfcomm: &mut Rfcomm, from: usize) -> bool {
+    fn take(
+        &mut self,
+        now: Timestamp,
+        rfcomm: &mut Rfcomm,
+        from: usize,
+        band: Option<&mut Band>,
+    ) -> bool {
         let Socket {
             stream,
             held,
@@ -98,7 +110,7 @@ impl Channel {
             }
             Ok(bytes) => {
                 held.extend(&buffer[..bytes]);
-                rfcomm.write(now, (self.id, ENDS[from]), bytes as u64, None);
+                rfcomm.write(now, (self.id, ENDS[from]), bytes as u64, band);
                 true
             }
             Err(e) if is_passing(e.kind()) => false,
@@ -111,7 +123,13 @@ impl Channel {
     }
 
     /// Gives a program what has arrived for it; returns the number of bytes.
-    fn give(&mut self, now: Timestamp, rfcomm: &mut Rfcomm, from: usize) -> u64 {
+    fn give(
+        &mut self,
+        now: Timestamp,
+        rfcomm: &mut Rfcomm,
+        from: usize,
+        band: Option<&mut Band>,
+    ) -> u64 {
         let to = 1 - from;
         let [a, b] = &mut self.sockets;
         let (from, into) = if from == 0 { (a, b) } else { (b, a) };
@@ -133,7 +151,7 @@ impl Channel {
             }
         };
         from.held.drain(..bytes);
-        rfcomm.read(now, (self.id, ENDS[to]), bytes as u64, None);
+        rfcomm.read(now, (self.id, ENDS[to]), bytes as u64, band);
         bytes as u64
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpbond_radio::machine::Band;
 use mpbond_sim::link::{NEAR_DBM, Rfcomm, SOCKET_BYTES, packet_loss};
 use mpbond_units::Timestamp;
 use nix::poll::{PollFd, PollFlags};
@@ -106,8 +107,8 @@ impl Port {
         self.rfcomm.next_event().into_iter().chain(other).min()
     }
 
-    /// Does everything that is due by `now`.
-    pub fn turn(&mut self, now: Timestamp) -> Turn {
+    /// Does everything that is due by `now`. `band` is the one that WiFi of the same antenna uses.
+    pub fn turn(&mut self, now: Timestamp, mut band: Option<&mut Band>) -> Turn {
         let mut turn = Turn {
             late: self.rfcomm.next_event().and_then(|at| {
                 let due = at <= now;
@@ -119,11 +120,12 @@ impl Port {
             self.dbm = dbm;
             self.set_signal(at);
         }
-        self.rfcomm.handle(now, None);
+        self.rfcomm.handle(now, band.as_deref_mut());
         while self.rfcomm.poll_request().is_some() {}
         self.accept(now);
         for channel in &mut self.channels {
-            channel.turn(now, &mut self.rfcomm, &mut turn.arrived);
+            let band = band.as_deref_mut();
+            channel.turn(now, &mut self.rfcomm, &mut turn.arrived, band);
         }
         // Devices out of range of each other cannot tell that a channel is closed.
         if self.rfcomm.is_lost() {

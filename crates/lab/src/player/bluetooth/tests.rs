@@ -84,13 +84,13 @@ fn at(ms: u64) -> Timestamp {
 fn play(port: &mut Port, until: Timestamp, into: &mut UnixStream) -> Vec<(Timestamp, Vec<u8>)> {
     let mut all = Vec::new();
     while let Some(now) = port.next_event().filter(|now| *now <= until) {
-        port.turn(now);
+        port.turn(now, None);
         let read = read(into);
         if !read.is_empty() {
             all.push((now, read));
         }
     }
-    port.turn(until);
+    port.turn(until, None);
     all
 }
 
@@ -144,12 +144,12 @@ fn bytes_arrive_when_the_model_says_so() {
     let bench = Bench::new();
     let mut port = bench.port(&[]);
     let mut watch = bench.connect();
-    port.turn(at(0));
+    port.turn(at(0), None);
     let mut phone = bench.accept();
     let sent = pattern(120_000);
     let written = fill(&mut phone, &sent);
     assert!(written > 100_000, "{written}");
-    port.turn(at(0));
+    port.turn(at(0), None);
     let arrived = play(&mut port, at(60_000), &mut watch);
 
     let mut model = Rfcomm::new(&radio("watch-bt"), &radio("phone-bt"), 1);
@@ -179,12 +179,12 @@ fn a_program_that_does_not_read_stops_the_other_and_nothing_wakes_the_player() {
     let bench = Bench::new();
     let mut port = bench.port(&[]);
     let mut watch = bench.connect();
-    port.turn(at(0));
+    port.turn(at(0), None);
     let mut phone = bench.accept();
     let (mut sent, mut now) = (0, at(0));
     while now < at(30_000) {
         sent += fill(&mut phone, &[7; 4096]);
-        port.turn(now);
+        port.turn(now, None);
         now = port.next_event().map_or(now, |next| next.max(now)) + Duration::from_millis(1);
     }
     // The sockets of both programs, credits and the link's own buffer: 300 kB at most.
@@ -195,7 +195,7 @@ fn a_program_that_does_not_read_stops_the_other_and_nothing_wakes_the_player() {
     assert_eq!(ready, 0, "of {} sockets", fds.len());
     drop(fds);
     let mut got = read(&mut watch).len();
-    port.turn(now);
+    port.turn(now, None);
     got += play(&mut port, now + Duration::from_secs(20), &mut watch)
         .iter()
         .map(|(_, bytes)| bytes.len())
@@ -210,7 +210,7 @@ fn what_was_sent_before_the_end_arrives() {
     let mut watch = bench.connect();
     watch.write_all(&pattern(20_000)).unwrap();
     close(watch);
-    port.turn(at(0));
+    port.turn(at(0), None);
     let mut phone = bench.accept();
     let arrived = play(&mut port, at(10_000), &mut phone);
     let bytes: Vec<u8> = arrived.into_iter().flat_map(|(_, bytes)| bytes).collect();
@@ -225,10 +225,10 @@ fn a_link_that_is_down_for_a_while_loses_nothing_and_a_lost_one_ends_its_channel
     // Out of range from 1 s on for 10 s, and from 20 s on for good.
     let mut port = bench.port(&[(0, -60.0), (1_000, -95.0), (11_000, -60.0), (20_000, -95.0)]);
     let mut watch = bench.connect();
-    port.turn(at(0));
+    port.turn(at(0), None);
     let mut phone = bench.accept();
     phone.write_all(&pattern(100_000)).unwrap();
-    port.turn(at(0));
+    port.turn(at(0), None);
     let arrived = play(&mut port, at(19_000), &mut watch);
     let silent = arrived
         .iter()
@@ -245,11 +245,11 @@ fn a_link_that_is_down_for_a_while_loses_nothing_and_a_lost_one_ends_its_channel
     assert!(closes(&mut watch));
     // Refused while out of range; back in range, the next connection succeeds.
     let mut refused = bench.connect();
-    port.turn(at(41_000));
+    port.turn(at(41_000), None);
     assert!(closes(&mut refused));
     port.restore(at(42_000));
     let _watch = bench.connect();
-    port.turn(at(42_000));
+    port.turn(at(42_000), None);
     bench.accept();
 }
 
@@ -262,17 +262,17 @@ fn channels_that_both_ends_close_in_silence_end_with_it() {
     for round in 0..=30 {
         let now = at(round * 10_000);
         let mut watch = bench.connect();
-        port.turn(now);
+        port.turn(now, None);
         let mut phone = bench.accept();
         port.set_up(now, false, true);
         watch.write_all(b"down").unwrap();
         phone.write_all(b"up").unwrap();
-        port.turn(now + Duration::from_millis(1));
+        port.turn(now + Duration::from_millis(1), None);
         close(watch);
         close(phone);
-        port.turn(now + Duration::from_millis(2));
+        port.turn(now + Duration::from_millis(2), None);
         port.set_up(now + Duration::from_secs(5), true, true);
-        port.turn(now + Duration::from_secs(5));
+        port.turn(now + Duration::from_secs(5), None);
         let mut fds = Vec::new();
         port.watch(&mut fds);
         assert_eq!(fds.len(), 1, "round {round}: the listener alone");
@@ -285,13 +285,13 @@ fn credits_are_those_of_a_channel() {
     let bench = Bench::new();
     let mut port = bench.port(&[]);
     let (_slow, mut fast) = (bench.connect(), bench.connect());
-    port.turn(at(0));
+    port.turn(at(0), None);
     let (mut to_slow, mut to_fast) = (bench.accept(), bench.accept());
     let (mut written, mut arrived) = (0, 0);
     for now in (0..30_000).step_by(5).map(at) {
         written += fill(&mut to_slow, &[7; 4096]);
         fill(&mut to_fast, &[7; 4096]);
-        port.turn(now);
+        port.turn(now, None);
         arrived += read(&mut fast).len();
     }
     // 30 s at about a megabit per second, of which the other channel had its buffers' worth.
@@ -304,20 +304,20 @@ fn a_fault_that_hosts_see_ends_all_channels_at_once() {
     let bench = Bench::new();
     let mut port = bench.port(&[]);
     let mut watches = [bench.connect(), bench.connect()];
-    port.turn(at(0));
+    port.turn(at(0), None);
     let mut phones = [bench.accept(), bench.accept()];
     port.set_up(at(10), false, false);
     for socket in watches.iter_mut().chain(&mut phones) {
         assert!(closes(socket));
     }
     let mut refused = bench.connect();
-    port.turn(at(20));
+    port.turn(at(20), None);
     assert!(closes(&mut refused));
     port.set_up(at(30), true, false);
     let mut watch = bench.connect();
-    port.turn(at(30));
+    port.turn(at(30), None);
     watch.write_all(b"again").unwrap();
-    port.turn(at(31));
+    port.turn(at(31), None);
     let arrived = play(&mut port, at(5_000), &mut bench.accept());
     assert_eq!(arrived[0].1, b"again");
 }
@@ -328,7 +328,7 @@ fn a_phone_that_does_not_listen_refuses() {
     let mut port = bench.port(&[]);
     std::fs::remove_file(bench.folder.path().join("phone")).unwrap();
     let mut watch = bench.connect();
-    port.turn(at(0));
+    port.turn(at(0), None);
     assert!(closes(&mut watch));
 }
 
@@ -343,7 +343,7 @@ fn an_error_of_accept_is_followed_by_a_pause() {
     let mut port = Port::new(link, 1).unwrap();
     port.restore(at(0));
     for now in [at(0), at(100)] {
-        port.turn(now);
+        port.turn(now, None);
         assert_eq!(port.next_event(), Some(now + Duration::from_millis(100)));
         let mut fds = Vec::new();
         port.watch(&mut fds);

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use mpbond_radio::machine::{Band, BandUser};
 use mpbond_radio::{Direction, Packet, Placement, Radio, RadioProfile};
 use mpbond_units::Timestamp;
 
@@ -67,6 +68,8 @@ enum Head {
 struct Air {
     medium: Medium,
     taken: Option<Taken>,
+    /// What Bluetooth with the same antenna sees of it.
+    band: Option<Band>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -95,9 +98,19 @@ impl<P> Group<P> {
 
     /// Adds a medium, for links that are added after it.
     pub fn add_medium(&mut self, medium: Medium) -> MediumId {
-        let taken = None;
-        self.airs.push(Air { medium, taken });
+        self.airs.push(Air {
+            medium,
+            taken: None,
+            band: medium.shares_antenna.then(Band::of_one_antenna),
+        });
         MediumId(self.airs.len() - 1)
+    }
+
+    /// The band of the medium that shares its antenna with Bluetooth, if one does
+    /// ([`Medium::shares_antenna`]). Packets that begin by `now` count.
+    pub fn band(&mut self, now: Timestamp) -> Option<&mut Band> {
+        self.advance(now);
+        self.airs.iter_mut().find_map(|air| air.band.as_mut())
     }
 
     /// Adds an idle radio, for links that are added after it.
@@ -335,6 +348,10 @@ impl<P> Group<P> {
         let stalls = stall(&member.link, Some(&*air), at);
         member.head = Head::Sending { stalls };
         air.taken = Some(Taken { by, until });
+        let leaves = until.or_else(|| member.link.sending_ends());
+        if let (Some(band), Some(leaves)) = (&mut air.band, leaves) {
+            band.packet(at, BandUser::Wifi, leaves.since(at));
+        }
     }
 }
 

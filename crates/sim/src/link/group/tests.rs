@@ -117,8 +117,8 @@ fn a_single_packet_does_not_wait_for_the_queues_of_others() {
 #[test]
 fn frames_cost_time_beside_their_octets() {
     let wifi = Medium {
-        rate: None,
         frame_overhead: Duration::from_micros(159),
+        ..Medium::default()
     };
     // Departures of the first and the last of `data` packets and of their acknowledgements, one for
     // every `per_ack`.
@@ -149,8 +149,8 @@ fn frames_cost_time_beside_their_octets() {
 /// A medium on which a try of a full packet takes 2 ms, and a link with this loss on it.
 fn with_retries(retries: u32, config: LinkConfig) -> Group<u32> {
     let overhead = Medium {
-        rate: None,
         frame_overhead: Duration::from_micros(976),
+        ..Medium::default()
     };
     let mut group = Group::new();
     let medium = Some(group.add_medium(overhead));
@@ -250,6 +250,33 @@ fn a_cell_has_a_rate_of_its_own() {
     group.enqueue(0, ms(0), 1500, 0).unwrap();
     group.enqueue(0, ms(0), 1500, 0).unwrap();
     assert_eq!(departures(&mut group), [(0, ms(4)), (0, ms(8))]);
+}
+
+/// On a medium with a rate of its own a packet is on the air for its bytes at that rate, however
+/// long its link takes.
+#[test]
+fn bluetooth_waits_for_the_packet_on_the_air() {
+    for (medium_rate, rate) in [(None, 12.0), (Some(mbps(12.0)), 1.0)] {
+        let mut group = Group::new();
+        let id = group.add_medium(Medium {
+            rate: medium_rate,
+            shares_antenna: true,
+            ..Medium::default()
+        });
+        group.add(link(Rate::Constant(mbps(rate))), Some(id), Vec::new());
+        group.enqueue(0, ms(1), 1500, 0).unwrap();
+        let slots = Duration::from_millis(4);
+        let band = group.band(us(1_500)).unwrap();
+        // From 1 to 2 ms.
+        let through = band.packet(us(1_500), BandUser::Bluetooth, slots);
+        assert_eq!(through, ms(6), "{rate} Mbit/s");
+        assert!(!band.has_hit_bluetooth());
+        // The packets of WiFi that follow meet the one of Bluetooth.
+        group.enqueue(0, ms(3), 1500, 0).unwrap();
+        let hit = group.band(ms(14)).unwrap().has_hit_bluetooth();
+        // At 1 Mbit/s the second one begins when the first one has left its queue, at 13 ms.
+        assert_eq!(hit, rate > 1.0, "{rate} Mbit/s");
+    }
 }
 
 #[test]

@@ -301,6 +301,12 @@ impl Rfcomm {
             }
             Some(end) if end <= at => {
                 self.exchange = None;
+                if band.is_some_and(|band| band.has_hit_bluetooth()) {
+                    // Packets with data are sent again, whichever of the two was hit.
+                    let lost = exchange.bytes.into_iter().filter(|bytes| *bytes > 0);
+                    self.retransmitted_packets += lost.count() as u64;
+                    return;
+                }
                 let loss = signal::packet_loss(self.dbm);
                 for (side, bytes) in self.sides.iter_mut().zip(exchange.bytes) {
                     if bytes == 0 {

@@ -190,6 +190,80 @@ fn wifi_of_the_same_band_takes_half_of_the_rate() {
     assert!((left - 0.53).abs() < 0.01, "{left}");
 }
 
+/// When a frame of 990 bytes is there that was written at 0; Active begins at 0.8 s, and exchanges
+/// of 3.75 and 2.5 ms follow. WiFi sends or receives for 0.4 ms at each instant, in us.
+fn frame_beside_wifi(wifi: &[u64]) -> (Timestamp, u64) {
+    let mut s = stream("watch-bt");
+    let mut band = Band::of_one_antenna();
+    let mut wifi = wifi.iter().map(|us| Timestamp::from_micros(*us)).peekable();
+    assert_eq!(s.write(at(0), PHONE, 990, Some(&mut band)), 990);
+    loop {
+        let next = s.next_event().unwrap();
+        if let Some(sent) = wifi.next_if(|sent| *sent < next) {
+            band.packet(sent, BandUser::Wifi, Duration::from_micros(400));
+            continue;
+        }
+        s.handle(next, Some(&mut band));
+        if s.readable(ONE, End::Wearable) > 0 {
+            return (next, s.retransmitted_packets());
+        }
+    }
+}
+
+#[test]
+fn an_exchange_that_wifi_meets_is_sent_again() {
+    let us = Timestamp::from_micros;
+    assert_eq!(frame_beside_wifi(&[]), (us(806_250), 0));
+    // In the first exchange, and in its return slot.
+    assert_eq!(frame_beside_wifi(&[801_000]), (us(810_000), 1));
+    assert_eq!(frame_beside_wifi(&[803_700]), (us(810_350), 1));
+    // In the second one.
+    assert_eq!(frame_beside_wifi(&[805_000]), (us(808_750), 1));
+    // Twice in the same exchange; in two of them.
+    assert_eq!(frame_beside_wifi(&[801_000, 802_000]), (us(810_000), 1));
+    assert_eq!(frame_beside_wifi(&[801_000, 805_000]), (us(813_750), 2));
+    // Under way at the beginning.
+    assert_eq!(frame_beside_wifi(&[799_900]), (us(806_550), 0));
+    // In Sniff mode.
+    assert_eq!(frame_beside_wifi(&[400_000]), (us(806_250), 0));
+}
+
+/// WiFi of 1 Mbit/s, on the air for 0.4 ms of each 12 ms and, for an acknowledgement of every
+/// second packet, for 0.2 ms of each 24 ms: by hand, three exchanges of 24 ms are lost, of 3.25 ms
+/// in the mean, and 1 ms is waited for.
+#[test]
+fn wifi_with_the_same_antenna_takes_a_part_of_the_rate() {
+    let bytes = |is_beside: bool| {
+        let mut s = stream("watch-bt");
+        let mut band = Band::of_one_antenna();
+        let mut wifi = (0..20_000_u64)
+            .step_by(24)
+            .flat_map(|ms| [(ms, 400), (ms + 5, 200), (ms + 12, 400)])
+            .filter(|_| is_beside)
+            .peekable();
+        let (mut now, mut got) = (Timestamp::ZERO, 0);
+        let mut up = (1..8).map(|n| at(n * 4_000)).peekable();
+        while now < at(20_000) {
+            s.handle(now, Some(&mut band));
+            if let Some((ms, us)) = wifi.next_if(|(ms, _)| at(*ms) <= now) {
+                band.packet(at(ms), BandUser::Wifi, Duration::from_micros(us));
+            }
+            if up.next_if(|at| *at <= now).is_some() {
+                s.write(now, WATCH, 20, Some(&mut band));
+            }
+            got += s.read(now, WATCH, u64::MAX, Some(&mut band));
+            s.read(now, PHONE, u64::MAX, Some(&mut band));
+            s.write(now, PHONE, u64::MAX, Some(&mut band));
+            let wifi = wifi.peek().map(|(ms, _)| at(*ms));
+            let all = [s.next_event(), wifi, up.peek().copied()];
+            now = all.into_iter().flatten().min().unwrap().max(now);
+        }
+        got as f64
+    };
+    let left = bytes(true) / bytes(false);
+    assert!((0.45..0.7).contains(&left), "{left}");
+}
+
 #[test]
 fn an_idle_link_does_nothing_and_costs_sniff() {
     let s = stream("watch-bt");
