@@ -65,10 +65,19 @@ impl Air {
         }
     }
 
-    /// The watch is associated: a connection of each flow begins.
+    /// The watch is associated.
     pub(super) fn join(&mut self, now: Timestamp, flows: usize) {
         self.up = true;
         self.radio.advance(now, &mut self.account);
+        self.connect(flows);
+    }
+
+    /// A connection of each flow begins, if none has begun before. What it sends before the watch
+    /// is associated is lost.
+    pub(super) fn connect(&mut self, flows: usize) {
+        if !self.sockets.is_empty() {
+            return;
+        }
         let config = Config::default();
         self.sockets = (0..flows)
             .map(|_| (Socket::connect(config), Socket::listen(config)))
@@ -171,6 +180,9 @@ impl Air {
         for (flow, (a, b)) in self.sockets.iter_mut().enumerate() {
             for (down, socket) in [(true, a), (false, b)] {
                 while let Some(segment) = socket.poll_transmit(now) {
+                    if !self.up {
+                        continue;
+                    }
                     let queue = &mut self.queues[usize::from(!down)];
                     if queue.len() < QUEUE_PACKETS {
                         queue.push_back(Sent {

@@ -20,8 +20,10 @@ mod air;
 mod carried;
 pub mod control;
 mod flow;
+mod joining;
 mod noise;
 mod outcome;
+mod phases;
 mod phone;
 mod setup;
 mod world;
@@ -30,8 +32,9 @@ mod world;
 mod tests;
 
 pub use control::{HandoverMode, Rule};
+pub use joining::Joining;
 pub use outcome::{Delivery, Joules, Outcome};
-pub use setup::{Interference, Network, Paths, Radios, Setup, Traffic, Walk, Wifi};
+pub use setup::{Connects, Interference, Network, Paths, Radios, Setup, Traffic, Walk, Wifi};
 pub use world::run;
 
 pub(crate) use noise::signal_noise;

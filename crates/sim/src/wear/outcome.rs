@@ -62,6 +62,9 @@ pub struct Outcome {
     pub keeper_packets: u64,
     /// Changes of the path of new data.
     pub switches: u64,
+    /// Phases P1 to P4 of a handover that followed the loss of Bluetooth (Wear OS paper, section
+    /// 6.3): without data, without a network, until WiFi was joined, and until the first bytes.
+    pub phases: Option<[Duration; 4]>,
     /// Energy until the end, tails included.
     pub joules: Joules,
 }

@@ -7,6 +7,7 @@ use mpbond_radio::machine::{Band, BluetoothParameters, CoexistenceParameters};
 use mpbond_units::{BitRate, Timestamp};
 
 use super::control::{HandoverMode, Rule};
+use super::joining::Joining;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -79,8 +80,25 @@ pub struct Wifi {
     pub on_air: Option<BitRate>,
     /// Interference with Bluetooth, in the band of 2.4 GHz.
     pub band: Option<Interference>,
-    /// Time from the decision to join WiFi until the watch is associated.
-    pub join: Duration,
+    /// Time from the decision to join WiFi until it is switched on.
+    pub on_after: Duration,
+    /// Time from then until the watch has joined it.
+    pub join: Joining,
+    /// When the connections over WiFi of a handover begin.
+    pub connects: Connects,
+}
+
+/// When the connections over WiFi begin. Those that begin before WiFi is joined repeat their first
+/// segment after 1, 2, 4 s and so on (RFC 6298, sections 2 and 5), and wait for the next time then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Connects {
+    /// When WiFi is joined.
+    #[default]
+    Joined,
+    /// When Bluetooth is lost.
+    Lost,
+    /// When Bluetooth's signal is too weak for any packet.
+    Silent,
 }
 
 /// Interference of WiFi and Bluetooth of the watch.

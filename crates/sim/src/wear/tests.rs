@@ -36,7 +36,9 @@ fn setup(paths: Paths, flow: Traffic, seconds: u64) -> Setup {
             network: network(10.0, 10),
             on_air: None,
             band: None,
-            join: Duration::from_secs(8),
+            on_after: Duration::ZERO,
+            join: Joining::After(Duration::from_secs(8)),
+            connects: Connects::Joined,
         }),
         window_bytes: 4 << 20,
         proxy_bytes: 200_000,
@@ -194,6 +196,54 @@ fn a_camera_goes_on_while_its_watch_leaves() {
     }
 }
 
+/// Bluetooth is lost 20 s after its signal, WiFi is joined 22 s later. A connection that began at
+/// the loss repeats its SYN after 1, 3, 7, 15 and 31 s, one that began with the silence also after
+/// 63 s.
+#[test]
+fn a_connection_that_began_before_wifi_waits_for_its_next_syn() {
+    for (connects, p4) in [
+        (Connects::Joined, 0),
+        (Connects::Lost, 31 - 22),
+        (Connects::Silent, 63 - 42),
+    ] {
+        let mut s = setup(Paths::Handover(HandoverMode::Reactive), camera(), 150);
+        s.keeper = true;
+        s.walk = Some(Walk {
+            from: Timestamp::from_millis(5_000),
+            speed: 1.2,
+        });
+        let wifi = s.wifi.as_mut().unwrap();
+        wifi.on_after = Duration::from_secs(15);
+        wifi.join = Joining::After(Duration::from_secs(7));
+        wifi.connects = connects;
+        let outcome = run(&s);
+        let [silent, off, joining, resuming] = outcome.phases.unwrap();
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            [silent, off, joining],
+            [20, 15, 7].map(seconds),
+            "{connects:?}"
+        );
+        // The handshake, and the first data.
+        let most = seconds(p4) + Duration::from_millis(100);
+        assert!(
+            (seconds(p4)..most).contains(&resuming),
+            "{connects:?}: {resuming:?}"
+        );
+        assert!(outcome.undelivered < 3, "{}", outcome.undelivered);
+    }
+}
+
+#[test]
+fn a_handover_before_the_loss_has_no_phases() {
+    let mut s = setup(Paths::Handover(HandoverMode::OnDemand), camera(), 90);
+    s.walk = Some(Walk {
+        from: Timestamp::from_millis(5_000),
+        speed: 1.2,
+    });
+    assert_eq!(run(&s).phases, None);
+}
+
 #[test]
 fn copies_on_both_paths_take_the_shorter_delay() {
     let steady = Traffic::Chunks {
@@ -224,7 +274,7 @@ fn a_connection_after_the_second_join_carries_its_own_chunks() {
     s.keeper = true;
     // The smoothed signal crosses the threshold now and then.
     s.dbm = -66.0;
-    s.wifi.as_mut().unwrap().join = Duration::from_millis(100);
+    s.wifi.as_mut().unwrap().join = Joining::After(Duration::from_millis(100));
     let outcome = run(&s);
     assert!(outcome.switches >= 4, "{}", outcome.switches);
     let times: Vec<Timestamp> = outcome.deliveries.iter().map(|d| d.delivered).collect();

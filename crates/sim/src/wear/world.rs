@@ -14,9 +14,11 @@ use super::control::{Handover, HandoverAction, Interface, Observation, Selection
 use super::flow::Flow;
 use super::noise::signal_noise;
 use super::outcome::{Delivery, Joules, Outcome};
+use super::phases::Phases;
 use super::phone::Phone;
-use super::setup::{Interference, Paths, Setup};
+use super::setup::{Connects, Interference, Paths, Setup};
 use super::{CHUNK_BYTES, Path};
+use crate::link::packet_loss;
 use crate::tcp;
 
 /// Begin of the traffic: a link that leaves Sniff has done so by then.
@@ -59,6 +61,7 @@ struct World<'a> {
     by_rate: Interface,
     /// When the association that was begun ends.
     joined_at: Option<Timestamp>,
+    phases: Phases,
     look_at: Option<Timestamp>,
     uplink_at: Option<Timestamp>,
     /// Bytes that arrived over WiFi, and at the phone, at each observation of the last second.
@@ -68,6 +71,8 @@ struct World<'a> {
     requests: Vec<mpbond_radio::machine::LmpRequest>,
     switches: u64,
     rng: ChaCha8Rng,
+    /// Random numbers of joining WiFi.
+    join_rng: ChaCha8Rng,
 }
 
 impl<'a> World<'a> {
@@ -103,6 +108,7 @@ impl<'a> World<'a> {
             handover,
             by_rate: Interface::Bluetooth,
             joined_at: None,
+            phases: Phases::default(),
             look_at: looks.then_some(zero),
             uplink_at: setup.uplink_every.map(|every| START + every),
             seen: VecDeque::new(),
@@ -110,6 +116,7 @@ impl<'a> World<'a> {
             requests: Vec::new(),
             switches: 0,
             rng: ChaCha8Rng::seed_from_u64(!setup.seed),
+            join_rng: ChaCha8Rng::seed_from_u64(setup.seed.rotate_left(32)),
         }
     }
 
@@ -191,6 +198,7 @@ impl<'a> World<'a> {
         }
         if self.joined_at.is_some_and(|at| at <= now) {
             self.joined_at = None;
+            self.phases.joined.get_or_insert(now);
             if let Some(air) = &mut self.air {
                 air.join(now, self.flows.len());
             }
@@ -211,6 +219,14 @@ impl<'a> World<'a> {
             dbm = walk.dbm(now);
             self.phone.rfcomm.handle(now, self.band.as_mut());
             self.phone.rfcomm.set_signal(now, dbm);
+        }
+        if packet_loss(dbm) >= 1.0 && self.phases.silent.is_none() {
+            self.phases.silent = Some(now);
+            self.connect(Connects::Silent);
+        }
+        if self.phone.rfcomm.is_lost() && self.phases.lost.is_none() {
+            self.phases.lost = Some(now);
+            self.connect(Connects::Lost);
         }
         let noise = signal_noise(&mut self.rng);
         if let Some(handover) = &mut self.handover {
@@ -249,6 +265,16 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Begins the connections over WiFi, if they begin at this event.
+    fn connect(&mut self, event: Connects) {
+        let wifi = self.setup.wifi.as_ref();
+        if wifi.is_some_and(|wifi| wifi.connects == event)
+            && let Some(air) = &mut self.air
+        {
+            air.connect(self.flows.len());
+        }
+    }
+
     /// Carries out the actions of the handover; returns whether there were any.
     fn follow(&mut self, now: Timestamp) -> bool {
         let Some(handover) = &mut self.handover else {
@@ -264,8 +290,12 @@ impl<'a> World<'a> {
             acted = true;
             match action {
                 HandoverAction::JoinWifi => {
-                    let join = self.setup.wifi.as_ref().map(|wifi| wifi.join);
-                    self.joined_at = join.map(|join| now + join);
+                    if let Some(wifi) = &self.setup.wifi {
+                        let on = now + wifi.on_after;
+                        self.phases.on.get_or_insert(on);
+                        let rtt = wifi.network.rtt;
+                        self.joined_at = Some(on + wifi.join.draw(&mut self.join_rng, rtt));
+                    }
                 }
                 HandoverAction::Use {
                     interface,
@@ -454,6 +484,7 @@ impl<'a> World<'a> {
         moved |= air.handle(now, self.band.as_mut());
         for (flow, bytes) in arrived {
             moved = true;
+            self.phases.resumed.get_or_insert(now);
             if let Some(handover) = &mut self.handover {
                 handover.handle_wifi_used(now);
             }
@@ -514,6 +545,7 @@ impl<'a> World<'a> {
             requests: self.requests,
             keeper_packets,
             switches: self.switches,
+            phases: self.phases.lengths(),
             joules,
         }
     }

@@ -7,7 +7,8 @@ use mpbond_radio::machine::BluetoothParameters;
 use mpbond_radio::profile;
 use mpbond_sim::link::SUPERVISION_TIMEOUT;
 use mpbond_sim::wear::{
-    HandoverMode, Interference, Network, Paths, Radios, Rule, Setup, Traffic, Walk, Wifi,
+    Connects, HandoverMode, Interference, Joining, Network, Paths, Radios, Rule, Setup, Traffic,
+    Walk, Wifi,
 };
 use mpbond_units::{BitRate, Size, Timestamp, duration_text};
 use serde::Deserialize;
@@ -103,9 +104,66 @@ struct OwnWifi {
     on_air: Option<BitRate>,
     /// Profile of the band shared with Bluetooth, or [`ONE_ANTENNA`].
     band: Option<String>,
-    /// Time to join it.
+    /// Time from the decision to join it until it is switched on.
+    #[serde(default, with = "duration_text")]
+    on_after: Duration,
+    /// Time from then until it is joined.
     #[serde(default, with = "duration_text")]
     join: Duration,
+    /// Whether that time follows from standards instead.
+    #[serde(default)]
+    by_standards: bool,
+    /// Share of messages of DHCP that are lost.
+    #[serde(default)]
+    dhcp_loss: f64,
+    /// When a handover's connections over it begin.
+    #[serde(default)]
+    connects: Begin,
+}
+
+/// When a handover's connections over WiFi begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Begin {
+    #[default]
+    Joined,
+    Lost,
+    Silent,
+}
+
+impl OwnWifi {
+    /// What is wrong with how it is joined, in a case with these paths.
+    fn check_join(&self, paths: Use) -> Result<(), String> {
+        let wrong = if self.by_standards && !self.join.is_zero() {
+            "join: not beside by_standards"
+        } else if !self.by_standards && self.dhcp_loss != 0.0 {
+            "dhcp_loss: needs by_standards"
+        } else if !(0.0..=0.9).contains(&self.dhcp_loss) {
+            "dhcp_loss: 0 to 0.9"
+        } else if self.connects != Begin::Joined && paths != Use::Reactive {
+            "connects: needs paths = \"reactive\""
+        } else {
+            return Ok(());
+        };
+        Err(wrong.to_owned())
+    }
+
+    fn joining(&self) -> Joining {
+        match self.by_standards {
+            true => Joining::ByStandards {
+                dhcp_loss: self.dhcp_loss,
+            },
+            false => Joining::After(self.join),
+        }
+    }
+
+    fn connects(&self) -> Connects {
+        match self.connects {
+            Begin::Joined => Connects::Joined,
+            Begin::Lost => Connects::Lost,
+            Begin::Silent => Connects::Silent,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -198,6 +256,7 @@ impl Case {
                 let found = profiles.coexistence(name).map_err(|e| e.to_string())?;
                 Ok::<_, String>(Interference::Shares(found.clone()))
             });
+            wifi.check_join(self.paths)?;
             if wifi.on_air.is_some_and(|rate| rate < wifi.rate) {
                 return Err("on_air: not less than the rate of `wifi`".to_owned());
             }
@@ -205,7 +264,9 @@ impl Case {
                 network: network(wifi.rate, wifi.rtt)?,
                 on_air: wifi.on_air,
                 band: band.transpose()?,
-                join: wifi.join,
+                on_after: wifi.on_after,
+                join: wifi.joining(),
+                connects: wifi.connects(),
             })
         });
         let wifi = wifi.transpose()?;

@@ -284,6 +284,26 @@ mod tests {
                 "on_air: not less than",
             ),
             (
+                "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"reactive\"\n\
+                 wifi = { rate = 2, rtt = \"1ms\", join = \"1s\", by_standards = true }\n",
+                "join: not beside by_standards",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"reactive\"\n\
+                 wifi = { rate = 2, rtt = \"1ms\", dhcp_loss = 0.5 }\n",
+                "dhcp_loss: needs by_standards",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"reactive\"\n\
+                 wifi = { rate = 2, rtt = \"1ms\", by_standards = true, dhcp_loss = 1.0 }\n",
+                "dhcp_loss: 0 to 0.9",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"on-demand\"\n\
+                 wifi = { rate = 2, rtt = \"1ms\", connects = \"lost\" }\n",
+                "connects: needs paths",
+            ),
+            (
                 "[[case]]\nname = \"a\"\nbytes = 1\nwatch = \"lte-2012\"\n",
                 "lte-2012",
             ),

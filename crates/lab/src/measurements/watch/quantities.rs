@@ -17,7 +17,7 @@ pub(super) type Of = fn(&Outcome) -> Option<f64>;
 
 /// Quantities by name, whose last part is the unit. All but `message_s`, `wifi_mbps` and
 /// `phone_mbps` are of the first flow.
-pub(super) const QUANTITIES: [(&str, Of); 29] = [
+pub(super) const QUANTITIES: [(&str, Of); 33] = [
     ("goodput_mbps", |o| rate(o, first(o))),
     ("phone_mbps", |o| rate(o, on(o, Path::Phone))),
     ("wifi_mbps", |o| rate(o, on(o, Path::Wifi))),
@@ -37,6 +37,10 @@ pub(super) const QUANTITIES: [(&str, Of); 29] = [
     ("d4_most_s", |o| part(o, 3).max()),
     ("message_s", message),
     ("gap_s", gap),
+    ("p1_s", |o| phase(o, 0)),
+    ("p2_s", |o| phase(o, 1)),
+    ("p3_s", |o| phase(o, 2)),
+    ("p4_s", |o| phase(o, 3)),
     ("sniff_every_s", sniff_every),
     ("sniffs_count", |o| Some(sniffs(o).len() as f64)),
     ("keeper_count", |o| Some(o.keeper_packets as f64)),
@@ -134,6 +138,11 @@ fn gap(o: &Outcome) -> Option<f64> {
         _ => Duration::ZERO,
     });
     gaps.max().map(|gap| gap.as_secs_f64())
+}
+
+/// A phase of a handover that followed the loss of Bluetooth.
+fn phase(o: &Outcome, n: usize) -> Option<f64> {
+    o.phases.map(|phases| phases[n].as_secs_f64())
 }
 
 /// Requests for Sniff after the begin of the traffic.
