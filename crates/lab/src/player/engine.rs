@@ -325,7 +325,7 @@ impl Engine {
                 && change.direction == Direction::Down
                 && let Some(up) = change.change.up
             {
-                port.set_up(now, up, change.carrier.is_none());
+                port.set_up(now, up, change.carrier.is_none(), self.models.band(now));
             }
         }
         for lane in 0..self.lanes.len() {
@@ -360,7 +360,7 @@ impl Engine {
     /// Restores every link to its configuration.
     fn restore(&mut self, now: Timestamp) {
         for port in &mut self.bluetooth {
-            port.restore(now);
+            port.restore(now, self.models.band(now));
         }
         for lane in 0..self.lanes.len() {
             self.set_carrier(lane, true);

@@ -3,8 +3,8 @@
 //!
 //! - While both are busy, each loses a share of its rate. The shares are the published ones.
 //! - Both radios of a device have one antenna, and WiFi goes first. A packet of Bluetooth during
-//!   which WiFi sends or receives is lost, and one that would begin meanwhile waits. What Bluetooth
-//!   loses follows from the times of both radios' packets. WiFi loses nothing.
+//!   which WiFi sends or receives is lost, and one that would begin meanwhile waits. The loss of
+//!   Bluetooth follows from the times of both radios' packets. WiFi loses nothing.
 
 use std::time::Duration;
 

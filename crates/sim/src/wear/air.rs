@@ -72,8 +72,8 @@ impl Air {
         self.connect(flows);
     }
 
-    /// A connection of each flow begins, if none has begun before. What it sends before the watch
-    /// is associated is lost.
+    /// A connection of each flow begins, if none has begun before. Its packets before the watch
+    /// is associated are lost.
     pub(super) fn connect(&mut self, flows: usize) {
         if !self.sockets.is_empty() {
             return;

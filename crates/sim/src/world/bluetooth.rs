@@ -101,15 +101,15 @@ impl Carried {
     }
 
     /// Takes the link up, or down silently.
-    pub(super) fn set_up(&mut self, now: Timestamp, up: bool) {
+    pub(super) fn set_up(&mut self, now: Timestamp, up: bool, band: Option<&mut Band>) {
         self.up = up;
-        self.set_signal(now, self.dbm);
+        self.set_signal(now, self.dbm, band);
     }
 
     /// Sets the strength of the signal.
-    pub(super) fn set_signal(&mut self, now: Timestamp, dbm: f64) {
+    pub(super) fn set_signal(&mut self, now: Timestamp, dbm: f64, band: Option<&mut Band>) {
         self.dbm = dbm;
-        self.rfcomm.handle(now, None);
+        self.rfcomm.handle(now, band);
         let dbm = if self.up { dbm } else { OUT_OF_RANGE_DBM };
         self.rfcomm.set_signal(now, dbm);
     }

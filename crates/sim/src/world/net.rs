@@ -410,14 +410,16 @@ impl Net {
         if let Some(carried) = self.bluetooth[link].as_mut().filter(|_| !up)
             && let Some(is_up) = change.up
         {
-            carried.set_up(now, is_up);
+            let models = &mut self.links.borrow_mut().models;
+            carried.set_up(now, is_up, models.band(now));
         }
     }
 
     /// Sets the strength of the signal of a link of Bluetooth, in dBm.
     pub(super) fn set_signal(&mut self, now: Timestamp, link: usize, dbm: f64) {
         if let Some(carried) = &mut self.bluetooth[link] {
-            carried.set_signal(now, dbm);
+            let models = &mut self.links.borrow_mut().models;
+            carried.set_signal(now, dbm, models.band(now));
         }
     }
 

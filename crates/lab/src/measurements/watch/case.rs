@@ -260,6 +260,9 @@ impl Case {
             if wifi.on_air.is_some_and(|rate| rate < wifi.rate) {
                 return Err("on_air: not less than the rate of `wifi`".to_owned());
             }
+            if wifi.on_air.is_some() && wifi.band.as_deref() != Some(ONE_ANTENNA) {
+                return Err(format!("on_air: needs band = \"{ONE_ANTENNA}\""));
+            }
             Ok(Wifi {
                 network: network(wifi.rate, wifi.rtt)?,
                 on_air: wifi.on_air,

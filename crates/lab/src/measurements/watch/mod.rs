@@ -284,6 +284,11 @@ mod tests {
                 "on_air: not less than",
             ),
             (
+                "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"wifi\"\n\
+                 wifi = { rate = 1, rtt = \"1ms\", on_air = 2, band = \"band-2.4ghz\" }\n",
+                "on_air: needs band",
+            ),
+            (
                 "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"reactive\"\n\
                  wifi = { rate = 2, rtt = \"1ms\", join = \"1s\", by_standards = true }\n",
                 "join: not beside by_standards",

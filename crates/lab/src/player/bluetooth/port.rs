@@ -73,9 +73,9 @@ impl Port {
     }
 
     /// Takes the link up, or down: silently, or so that both programs see all channels end.
-    pub fn set_up(&mut self, now: Timestamp, up: bool, silently: bool) {
+    pub fn set_up(&mut self, now: Timestamp, up: bool, silently: bool, band: Option<&mut Band>) {
         self.up = up;
-        self.set_signal(now);
+        self.set_signal(now, band);
         if !up && !silently {
             self.rfcomm.disconnect();
             self.channels.clear();
@@ -83,16 +83,16 @@ impl Port {
     }
 
     /// Begins the schedule of the signal anew.
-    pub fn restore(&mut self, now: Timestamp) {
+    pub fn restore(&mut self, now: Timestamp, band: Option<&mut Band>) {
         let agenda = self.schedule.iter();
         self.agenda = agenda.map(|(at, dbm)| (now + *at, *dbm)).rev().collect();
         self.dbm = NEAR_DBM;
-        self.set_up(now, true, true);
+        self.set_up(now, true, true, band);
     }
 
-    fn set_signal(&mut self, now: Timestamp) {
+    fn set_signal(&mut self, now: Timestamp, band: Option<&mut Band>) {
         let dbm = if self.up { self.dbm } else { OUT_OF_RANGE_DBM };
-        self.rfcomm.handle(now, None);
+        self.rfcomm.handle(now, band);
         self.rfcomm.set_signal(now, dbm);
     }
 
@@ -118,7 +118,7 @@ impl Port {
         };
         while let Some((at, dbm)) = self.agenda.pop_if(|(at, _)| *at <= now) {
             self.dbm = dbm;
-            self.set_signal(at);
+            self.set_signal(at, band.as_deref_mut());
         }
         self.rfcomm.handle(now, band.as_deref_mut());
         while self.rfcomm.poll_request().is_some() {}

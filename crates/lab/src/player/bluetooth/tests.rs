@@ -52,7 +52,7 @@ impl Bench {
 
     fn port(&self, signal: &[(u64, f64)]) -> Port {
         let mut port = Port::new(self.link(signal), 1).unwrap();
-        port.restore(Timestamp::ZERO);
+        port.restore(Timestamp::ZERO, None);
         port
     }
 
@@ -247,7 +247,7 @@ fn a_link_that_is_down_for_a_while_loses_nothing_and_a_lost_one_ends_its_channel
     let mut refused = bench.connect();
     port.turn(at(41_000), None);
     assert!(closes(&mut refused));
-    port.restore(at(42_000));
+    port.restore(at(42_000), None);
     let _watch = bench.connect();
     port.turn(at(42_000), None);
     bench.accept();
@@ -264,14 +264,14 @@ fn channels_that_both_ends_close_in_silence_end_with_it() {
         let mut watch = bench.connect();
         port.turn(now, None);
         let mut phone = bench.accept();
-        port.set_up(now, false, true);
+        port.set_up(now, false, true, None);
         watch.write_all(b"down").unwrap();
         phone.write_all(b"up").unwrap();
         port.turn(now + Duration::from_millis(1), None);
         close(watch);
         close(phone);
         port.turn(now + Duration::from_millis(2), None);
-        port.set_up(now + Duration::from_secs(5), true, true);
+        port.set_up(now + Duration::from_secs(5), true, true, None);
         port.turn(now + Duration::from_secs(5), None);
         let mut fds = Vec::new();
         port.watch(&mut fds);
@@ -306,14 +306,14 @@ fn a_fault_that_hosts_see_ends_all_channels_at_once() {
     let mut watches = [bench.connect(), bench.connect()];
     port.turn(at(0), None);
     let mut phones = [bench.accept(), bench.accept()];
-    port.set_up(at(10), false, false);
+    port.set_up(at(10), false, false, None);
     for socket in watches.iter_mut().chain(&mut phones) {
         assert!(closes(socket));
     }
     let mut refused = bench.connect();
     port.turn(at(20), None);
     assert!(closes(&mut refused));
-    port.set_up(at(30), true, false);
+    port.set_up(at(30), true, false, None);
     let mut watch = bench.connect();
     port.turn(at(30), None);
     watch.write_all(b"again").unwrap();
@@ -341,7 +341,7 @@ fn an_error_of_accept_is_followed_by_a_pause() {
     let bound = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
     link.listener = UnixListener::from(bound);
     let mut port = Port::new(link, 1).unwrap();
-    port.restore(at(0));
+    port.restore(at(0), None);
     for now in [at(0), at(100)] {
         port.turn(now, None);
         assert_eq!(port.next_event(), Some(now + Duration::from_millis(100)));

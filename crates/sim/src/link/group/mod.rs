@@ -68,7 +68,7 @@ enum Head {
 struct Air {
     medium: Medium,
     taken: Option<Taken>,
-    /// What Bluetooth with the same antenna sees of it.
+    /// That of Bluetooth with the same antenna.
     band: Option<Band>,
 }
 
@@ -109,8 +109,9 @@ impl<P> Group<P> {
     /// The band of the medium that shares its antenna with Bluetooth, if one does
     /// ([`Medium::shares_antenna`]). Packets that begin by `now` count.
     pub fn band(&mut self, now: Timestamp) -> Option<&mut Band> {
+        let air = self.airs.iter().position(|air| air.band.is_some())?;
         self.advance(now);
-        self.airs.iter_mut().find_map(|air| air.band.as_mut())
+        self.airs[air].band.as_mut()
     }
 
     /// Adds an idle radio, for links that are added after it.
@@ -348,7 +349,7 @@ impl<P> Group<P> {
         let stalls = stall(&member.link, Some(&*air), at);
         member.head = Head::Sending { stalls };
         air.taken = Some(Taken { by, until });
-        let leaves = until.or_else(|| member.link.sending_ends());
+        let leaves = until.or_else(|| member.end());
         if let (Some(band), Some(leaves)) = (&mut air.band, leaves) {
             band.packet(at, BandUser::Wifi, leaves.since(at));
         }

@@ -279,6 +279,29 @@ fn bluetooth_waits_for_the_packet_on_the_air() {
     }
 }
 
+/// A packet that fails when the rate falls to zero is on the air until then.
+#[test]
+fn a_packet_that_fails_leaves_the_air_to_bluetooth() {
+    let steps = vec![
+        (Duration::ZERO, mbps(12.0)),
+        (Duration::from_micros(1_500), BitRate::ZERO),
+        (Duration::from_secs(600), mbps(12.0)),
+    ];
+    let mut group = Group::new();
+    let id = group.add_medium(Medium {
+        shares_antenna: true,
+        ..Medium::default()
+    });
+    group.add(link(Rate::Schedule(steps)), Some(id), Vec::new());
+    group.enqueue(0, ms(1), 1500, 0).unwrap();
+    let slots = Duration::from_millis(4);
+    let band = group.band(us(1_200)).unwrap();
+    assert_eq!(
+        band.packet(us(1_200), BandUser::Bluetooth, slots),
+        us(5_500)
+    );
+}
+
 #[test]
 fn media_of_one_group_are_apart() {
     // As the two directions of a cell: one radio, two media.
