@@ -110,14 +110,27 @@ fn antenna(e: &Experiment) -> Result<(), (&MediumSpec, &'static str)> {
     let Some(medium) = shared.next() else {
         return Ok(());
     };
-    let bluetooth = e.links.iter().filter(|link| link.bluetooth.is_some());
+    let bluetooth: Vec<&Link> = e.links.iter().filter(|l| l.bluetooth.is_some()).collect();
+    let ends = |link: &Link| [&link.from, &link.to].map(|host| host.get_ref().clone());
+    let is_near = |link: &Link| {
+        bluetooth
+            .iter()
+            .any(|b| ends(b).iter().any(|h| ends(link).contains(h)))
+    };
+    let is_on_it = |link: &&Link| {
+        link.medium
+            .as_ref()
+            .is_some_and(|m| m.get_ref() == medium.name.get_ref())
+    };
     let has_others = |s: &Scheme| s.dual || s.users > 1;
     let why = if shared.next().is_some() {
         "a file has one medium of 2.4 GHz at most: a device has one antenna"
     } else if medium.duplex == Duplex::Full {
         "WiFi of 2.4 GHz has both directions on one medium"
-    } else if bluetooth.count() > 1 {
+    } else if bluetooth.len() > 1 {
         "beside WiFi of 2.4 GHz a file has one Bluetooth link at most"
+    } else if !bluetooth.is_empty() && !e.links.iter().filter(is_on_it).all(is_near) {
+        "each of its links has a host of the Bluetooth link: a device has one antenna"
     } else if e.schemes.iter().any(has_others) {
         "WiFi of 2.4 GHz is the band of one user's Bluetooth: no scheme has several users"
     } else {
@@ -368,6 +381,16 @@ mod tests {
         ] {
             let error = with(&more).unwrap_err();
             assert!(error.contains(why), "{error}");
+        }
+        // The Bluetooth link is between the primary and the phone.
+        let text = GOOD.replace("down = 5\nup = 5\n", "bluetooth = {}\n");
+        for (link, is_apart) in [("ps", false), ("hs", false), ("core", true)] {
+            let name = format!("name = \"{link}\"\n");
+            let text = text.replace(&name, &format!("{name}medium = \"m\"\n"));
+            let e = Experiment::parse("t.toml", &format!("{text}{}", medium("m", near)));
+            let why = e.err().map(|e| e.to_string()).unwrap_or_default();
+            let told = why.contains("has a host of the Bluetooth link");
+            assert_eq!(told, is_apart, "{link}: {why}");
         }
         let text = GOOD.replace("devices = 2", "devices = 2\ndual = true");
         let text = format!("{text}{}", medium("m", near));

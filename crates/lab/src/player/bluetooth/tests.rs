@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use mpbond_radio::Profiles;
-use mpbond_radio::machine::End;
+use mpbond_radio::machine::{Band, BandUser, End};
 use mpbond_radio::profile::Radios;
 use mpbond_sim::link::Rfcomm;
 use mpbond_units::Timestamp;
@@ -80,11 +80,46 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(ms)
 }
 
+/// WiFi of the same antenna: a packet of 0.4 ms each 24 ms.
+struct Wifi {
+    band: Band,
+    next: Timestamp,
+}
+
+impl Wifi {
+    fn new() -> Self {
+        Self {
+            band: Band::of_one_antenna(),
+            next: at(1),
+        }
+    }
+
+    /// The band with the packets that begin by `now`.
+    fn by(&mut self, now: Timestamp) -> &mut Band {
+        while self.next <= now {
+            let airtime = Duration::from_micros(400);
+            self.band.packet(self.next, BandUser::Wifi, airtime);
+            self.next += Duration::from_millis(24);
+        }
+        &mut self.band
+    }
+}
+
 /// Plays all that happens by `until`, and returns what a socket reads meanwhile with the times.
 fn play(port: &mut Port, until: Timestamp, into: &mut UnixStream) -> Vec<(Timestamp, Vec<u8>)> {
+    play_beside(port, until, into, None)
+}
+
+/// The same beside WiFi.
+fn play_beside(
+    port: &mut Port,
+    until: Timestamp,
+    into: &mut UnixStream,
+    mut wifi: Option<&mut Wifi>,
+) -> Vec<(Timestamp, Vec<u8>)> {
     let mut all = Vec::new();
     while let Some(now) = port.next_event().filter(|now| *now <= until) {
-        port.turn(now, None);
+        port.turn(now, wifi.as_mut().map(|wifi| wifi.by(now)));
         let read = read(into);
         if !read.is_empty() {
             all.push((now, read));
@@ -138,9 +173,9 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n % 251) as u8).collect()
 }
 
-/// Each frame arrives at the instant at which it does in the simulator, Sniff included.
-#[test]
-fn bytes_arrive_when_the_model_says_so() {
+/// Each frame arrives at the instant at which it does in the simulator, Sniff and WiFi of the same
+/// antenna included. Returns the last instant.
+fn arrivals_are_those_of_the_model(beside_wifi: bool) -> Timestamp {
     let bench = Bench::new();
     let mut port = bench.port(&[]);
     let mut watch = bench.connect();
@@ -149,29 +184,41 @@ fn bytes_arrive_when_the_model_says_so() {
     let sent = pattern(120_000);
     let written = fill(&mut phone, &sent);
     assert!(written > 100_000, "{written}");
-    port.turn(at(0), None);
-    let arrived = play(&mut port, at(60_000), &mut watch);
+    let mut wifi = beside_wifi.then(Wifi::new);
+    port.turn(at(0), wifi.as_mut().map(|wifi| wifi.by(at(0))));
+    let arrived = play_beside(&mut port, at(60_000), &mut watch, wifi.as_mut());
 
+    let mut wifi = beside_wifi.then(Wifi::new);
     let mut model = Rfcomm::new(&radio("watch-bt"), &radio("phone-bt"), 1);
     let channel = model.open();
     let (mut expected, mut now, mut left) = (Vec::new(), at(0), written as u64);
     loop {
-        model.handle(now, None);
-        let bytes = model.read(now, (channel, End::Wearable), u64::MAX, None);
+        let mut band = wifi.as_mut().map(|wifi| wifi.by(now));
+        model.handle(now, band.as_deref_mut());
+        let end = (channel, End::Wearable);
+        let bytes = model.read(now, end, u64::MAX, band.as_deref_mut());
         if bytes > 0 {
             expected.push((now, bytes as usize));
         }
-        left -= model.write(now, (channel, End::Phone), left, None);
+        left -= model.write(now, (channel, End::Phone), left, band);
         match model.next_event() {
             Some(next) if next <= at(60_000) => now = next,
             _ => break,
         }
     }
-    assert!(expected.last().unwrap().0 > at(1_500));
     let times: Vec<_> = arrived.iter().map(|(t, b)| (*t, b.len())).collect();
     assert_eq!(times, expected);
     let bytes: Vec<u8> = arrived.into_iter().flat_map(|(_, bytes)| bytes).collect();
     assert!(bytes == sent[..written]);
+    expected.last().unwrap().0
+}
+
+#[test]
+fn bytes_arrive_when_the_model_says_so() {
+    let [alone, beside_wifi] = [false, true].map(arrivals_are_those_of_the_model);
+    assert!(alone > at(1_500));
+    // Some exchanges meet a packet of WiFi.
+    assert!(beside_wifi > alone + Duration::from_millis(50));
 }
 
 #[test]
