@@ -75,7 +75,7 @@ impl Local {
     }
 }
 
-/// Whether both ends are the same host, to which a capture of all interfaces has its packets too.
+/// Whether both ends are the same host. Captures of all interfaces have such packets.
 fn is_within_host(flow: &Flow) -> bool {
     flow.source == flow.destination || flow.source.is_loopback() || flow.destination.is_loopback()
 }

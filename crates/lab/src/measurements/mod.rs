@@ -263,7 +263,8 @@ impl Measurement {
         Ok(sheet)
     }
 
-    /// Whether it only computes from other files, which may have changed since: that takes seconds.
+    /// Whether it only computes from other files, in seconds. A kept result of it is not used, since
+    /// these files may have changed.
     fn only_computes(&self) -> bool {
         matches!(self.kind, Kind::Meter(_) | Kind::Recordings(_))
     }

@@ -110,18 +110,18 @@ struct OwnWifi {
     /// Time from then until it is joined.
     #[serde(default, with = "duration_text")]
     join: Duration,
-    /// Whether that time follows from standards instead.
+    /// That time is computed from standards, in place of `join`.
     #[serde(default)]
     by_standards: bool,
     /// Share of messages of DHCP that are lost.
     #[serde(default)]
     dhcp_loss: f64,
-    /// When a handover's connections over it begin.
+    /// Begin of a handover's connections over it.
     #[serde(default)]
     connects: Begin,
 }
 
-/// When a handover's connections over WiFi begin.
+/// Begin of a handover's connections over WiFi.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Begin {
@@ -132,7 +132,7 @@ enum Begin {
 }
 
 impl OwnWifi {
-    /// What is wrong with how it is joined, in a case with these paths.
+    /// Checks the keys of joining, in a case with these paths; the error is a sentence about one.
     fn check_join(&self, paths: Use) -> Result<(), String> {
         let wrong = if self.by_standards && !self.join.is_zero() {
             "join: not beside by_standards"
