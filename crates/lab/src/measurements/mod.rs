@@ -263,7 +263,7 @@ impl Measurement {
         Ok(sheet)
     }
 
-    /// Whether it only computes from other files, in seconds. A kept result of it is not used, since
+    /// Whether it only computes from other files, in seconds. A kept result of it is not used, as
     /// these files may have changed.
     fn only_computes(&self) -> bool {
         matches!(self.kind, Kind::Meter(_) | Kind::Recordings(_))

@@ -197,11 +197,12 @@ fn role() {
         .map(u32::to_string)
         .collect();
     assert!(!helpers.is_empty());
-    // One of them may have ended with another.
+    // Stopped, it cannot tell the others to remove the rules while they are killed one by one. One
+    // of them may have ended with another.
     sh(&format!(
-        "kill -KILL {} {} || true",
+        "kill -STOP {primary}; kill -KILL {} {primary} || true",
         helpers.join(" "),
-        primary.id()
+        primary = primary.id()
     ));
     primary.wait().unwrap();
     wait_until("the table is gone", || sh("nft list tables").is_empty());
