@@ -1,65 +1,23 @@
 //! The primary daemon: splits applications' connections over all paths and joins what arrives.
 //!
-//! The [`Manager`] decides about paths and pipes; this module carries its decisions out with real
-//! connections ([`actions`]), feeds it what happens to them, and leads applications' connections
-//! ([`fronts`], [`transparent`], [`dns`]) into the session or past it.
+//! The [`Manager`](mpbond_manager::Manager) decides about paths and pipes; this module carries its
+//! decisions out with real connections to helpers and the proxy ([`actions`]), and feeds it what
+//! happens to them and to the [`links`]. Applications' connections are accepted by [`fronts`],
+//! decided about by the policy's [`rules`], and led into the [`session`] or past it by
+//! [`connections`]. [`resources`] are what the API offers.
 
 mod actions;
-mod awake;
-mod carried_families;
-mod claims;
-mod classes;
-mod clients;
-mod confirmed;
-mod control;
-mod dial;
-mod direct;
-mod dns;
-mod dscp;
-mod families;
-mod flows;
-mod following;
-mod frames;
+mod connections;
 mod fronts;
-mod handles;
-mod identity;
-mod least_segments;
-mod limit_watch;
-mod limits;
-mod link_events;
-mod link_facts;
 mod links;
-mod local_names;
-mod modes;
-mod offers;
-mod other_rules;
-mod paths;
-mod pipe_watch;
-mod price_watch;
-mod prices;
-mod programs;
-mod proxy_addresses;
-mod reach;
-mod reached;
-mod rejoining;
 mod reload;
-mod repeatable;
-mod rescue;
 pub(crate) mod resolvers;
 mod resources;
 mod retiring;
-mod room;
 mod rules;
-mod ruling;
-mod server_name;
 mod session;
-mod signal_watch;
-mod signals;
-mod spaced;
 mod state;
 mod status;
-mod transparent;
-mod waiting;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -78,14 +36,14 @@ use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify, Predecessor, Successor};
 use crate::{addresses, api, descriptors, metrics, sleep};
 
-pub use dns::PUBLIC as PUBLIC_RESOLVERS;
-use limits::Limits;
-pub use local_names::LocalResolvers;
+pub use fronts::dns::PUBLIC as PUBLIC_RESOLVERS;
+pub use fronts::local_names::LocalResolvers;
+use fronts::transparent::Interception;
+pub use fronts::transparent::install_kill_switch;
+use links::limits::Limits;
 pub use resolvers::{FreshAddresses, Resolvers};
 use resources::Resources;
 use state::Primary;
-use transparent::Interception;
-pub use transparent::install_kill_switch;
 
 /// Interval at which a primary that was upgraded looks whether connections are left.
 const DRAINED_EVERY: Duration = Duration::from_millis(250);
@@ -203,10 +161,10 @@ async fn serve(
     let fronts = fronts::open_all(&primary, &mut own)?;
     // Whose connections need the rules and the interface that this process has.
     let before = own.predecessor.clone();
-    let before = before.filter(|_| transparent::is_handed_over(&own));
+    let before = before.filter(|_| fronts::transparent::is_handed_over(&own));
     // Dropping it removes the rules. A process of their own does it, with the privileges that this
     // one gives up now.
-    let mut interception = transparent::start(&primary, &mut own).await?;
+    let mut interception = fronts::transparent::start(&primary, &mut own).await?;
     // Before another process hears that this one is ready, and before it waits for other daemons.
     let mut stop = {
         let reloader = Rc::clone(&reloader);
@@ -221,7 +179,7 @@ async fn serve(
     let sessions = crate::task::spawn_local(session::run(Rc::clone(&primary)));
     crate::task::spawn_local(actions::keep_time(Rc::clone(&primary)));
     if primary.config.transparent.is_some() {
-        crate::task::spawn_local(families::watch_own(Rc::clone(&primary)));
+        crate::task::spawn_local(fronts::families::watch_own(Rc::clone(&primary)));
     }
     let moved = Rc::clone(&primary);
     crate::task::spawn_local(addresses::watch(move |own| {

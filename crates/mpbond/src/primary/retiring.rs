@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::info;
 
-use super::confirmed;
-use super::rejoining::Joins;
 use super::state::Primary;
 use crate::driver::{Driver, Notice};
+use crate::primary::actions::rejoining::Joins;
+use crate::primary::connections::confirmed;
 
 /// Maximum number of such sessions, and of ended ones that applications still read from. Each may
 /// hold a whole receive window; a proxy that is upgraded more often within the life of a connection

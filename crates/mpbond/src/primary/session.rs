@@ -8,10 +8,11 @@ use mpbond_session::{KnownPaths, Session};
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use super::retiring;
 use super::state::Primary;
-use super::{confirmed, retiring};
 use crate::driver::{Driver, FairQueue, Notice, Seat};
 use crate::memory::Memory;
+use crate::primary::connections::confirmed;
 use crate::random;
 use crate::rate_limited_log::PeerLog;
 

@@ -22,28 +22,34 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::carried_families::CarriedFamilies;
-use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
-use super::direct;
-use super::flows::Flows;
-use super::frames::Frames;
-use super::handles::{Control, Rescuable};
-use super::identity::Owners;
-use super::limits::Limits;
-use super::link_facts::AllFacts;
 use super::links::{LinkConfig, Links, LinksUp};
-use super::modes::Modes;
-use super::prices::Prices;
-use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
-use super::signals::{Signals, WeakLinks};
-use super::waiting::WaitingList;
 use crate::api::Events;
 use crate::config::{HelperRef, OnProxyLoss, PolicySource, PrimaryConfig, ZONES};
 use crate::driver::{Clock, Driver, Handle, TransferLog};
 use crate::own_mark::OWN_MARK;
 use crate::policy::{Cgroups, InForce};
 use crate::power::Power;
+use crate::primary::actions::{
+    frames::Frames,
+    handles::{Control, Rescuable},
+};
+use crate::primary::connections::{
+    clients::{Clients, MAX_CLIENTS, MAX_REFUSALS},
+    direct,
+    flows::Flows,
+    identity::Owners,
+    reached::Reached,
+    waiting::WaitingList,
+};
+use crate::primary::fronts::carried_families::CarriedFamilies;
+use crate::primary::links::{
+    facts::AllFacts,
+    limits::Limits,
+    modes::Modes,
+    prices::Prices,
+    signals::{Signals, WeakLinks},
+};
 use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Access, Need, Place};

@@ -8,14 +8,13 @@ use mpbond_intercept::Destination;
 use mpbond_policy::{Class, Device, Flow as Facts, Handling, Policy, changes};
 use serde::Serialize;
 
-use super::super::claims::by_dscp;
-use super::super::flows::Flow;
-use super::super::other_rules::destination;
 use super::Resources;
 use crate::api::{Failure, json};
 use crate::config::PolicySource;
 use crate::http::Answer;
 use crate::policy::{Client, flow};
+use crate::primary::connections::flows::Flow;
+use crate::primary::rules::{claims::by_dscp, other_rules::destination};
 
 /// Maximum number of connections that are looked at: each is compared with all rules of both
 /// policies, and nothing else runs meanwhile.

@@ -4,11 +4,11 @@ use hyper::{Response, StatusCode};
 use mpbond_net::DeviceId;
 use serde::Serialize;
 
-use super::super::modes::Mode;
 use super::Resources;
 use crate::api::{Failure, json};
 use crate::config::{PrimaryConfig, ProxyAddress};
 use crate::http::Answer;
+use crate::primary::links::modes::Mode;
 
 /// The proxy, and the helpers.
 #[derive(Serialize)]

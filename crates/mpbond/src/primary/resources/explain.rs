@@ -12,11 +12,11 @@ use mpbond_policy::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::super::other_rules::destination;
 use super::Resources;
 use crate::api::{Failure, json, value_of};
 use crate::config::PolicySource;
 use crate::http::{Answer, answer};
+use crate::primary::rules::other_rules::destination;
 use crate::rights::{Caller, Rights};
 
 /// Origin of the facts.

@@ -3,12 +3,14 @@
 use hyper::{Response, StatusCode};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::super::link_facts::{LinkFacts, Metered, SIGNALS_DBM};
 use super::super::links::LinkConfig;
-use super::super::modes::Mode;
 use super::Resources;
 use crate::api::{Failure, json, value_of};
 use crate::http::Answer;
+use crate::primary::links::{
+    facts::{LinkFacts, Metered, SIGNALS_DBM},
+    modes::Mode,
+};
 use crate::status::LinkStatus;
 
 /// Paths and helpers.

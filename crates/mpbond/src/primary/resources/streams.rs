@@ -6,12 +6,12 @@ use hyper::{Response, StatusCode};
 use mpbond_policy::{Class, FactLine};
 use serde::{Deserialize, Serialize};
 
-use super::super::classes;
-use super::super::flows::Flow;
 use super::Resources;
 use crate::api::{Failure, Query, decoded, json, number_of, value_of};
 use crate::http::Answer;
 use crate::policy::program;
+use crate::primary::connections::flows::Flow;
+use crate::primary::rules::classes;
 use crate::rights::{Caller, Rights};
 use crate::status::{ShareStatus, TransferStatus};
 
