@@ -16,14 +16,14 @@ use mpbond_units::BitRate;
 use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_route::route::RouteScope;
 
-use crate::conditions::told_if_late;
-use crate::device::Means;
 use crate::error::{Doing, Error, Result};
-use crate::foreground::{self, Beside};
-use crate::host::Host;
+use crate::network::device::Means;
+use crate::network::foreground::{self, Beside};
+use crate::network::host::Host;
+use crate::network::tap::Tap;
+use crate::network::wiring::wire;
 use crate::player::{Clock, Logs, PlayedLink, Player};
-use crate::tap::Tap;
-use crate::wiring::wire;
+use crate::transfer::conditions::told_if_late;
 
 /// Maximum number of links in a row.
 const MAX_HOPS: usize = 8;

@@ -6,7 +6,7 @@ use mpbond_sim::trace::{self, DistanceBin, DistanceForm};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::grid::Grid;
+use crate::figures::grid::Grid;
 use crate::recordings::text_of;
 
 /// Distributions of throughput by steps of distance.

@@ -91,93 +91,53 @@
 #[cfg(feature = "measurements")]
 mod ablation;
 mod accuracy;
-mod app;
-mod bins;
+mod baselines;
 #[cfg(feature = "measurements")]
 pub mod bulk;
-#[cfg(feature = "measurements")]
-mod cable;
 mod chain;
-mod client;
-mod combine;
-mod conditions;
-mod content;
 mod daemons;
-mod device;
 mod distances;
-mod duration;
 mod emulate;
-mod energy;
 mod error;
 pub mod experiment;
-mod external;
-mod fetcher;
-mod foreground;
-mod gain;
-mod grid;
-mod host;
-mod ideal;
+mod figures;
 pub mod isolate;
-mod json;
-mod kibbutz;
-mod link_progress;
-mod links;
 mod list;
 mod machine;
 mod machine_use;
 #[cfg(feature = "measurements")]
 pub mod measurements;
-mod metered;
-mod oracle;
-mod origin;
-mod pace;
-mod paired;
-mod paper;
-mod plan;
+mod network;
 pub mod player;
-mod pooled;
-mod print;
 mod program;
-mod progress;
-mod quantity;
 mod record;
 mod recordings;
-mod repetitions;
 pub mod report;
-mod resume;
 mod run;
+mod schedule;
 mod shell;
-mod shorten;
 mod simulate;
-mod stamp;
-mod statistics;
-mod summary;
 #[cfg(feature = "measurements")]
 mod survey;
 mod sys;
-mod table;
-mod tap;
-mod tether;
-mod waiting;
-mod watch;
-mod wiring;
+mod transfer;
 
 #[cfg(feature = "measurements")]
 pub use ablation::{Ablation, AblationOptions, Change, Effect, Finding, ablation};
 pub use accuracy::{AccuracyReport, AccuracyRow, LINK_COUNTS, SPEEDS_MBPS, player_accuracy};
 pub use chain::{ChainOptions, Hop, HopLink, chain};
-pub use content::Content;
-pub use device::Device;
 pub use distances::{DistanceReport, distances};
 pub use emulate::{EmulateOptions, Forward, emulate};
 pub use error::{Error, Result};
-pub use host::Host;
-pub use links::played_links;
+pub use figures::quantity::Quantity;
+pub use figures::statistics::estimate;
 pub use list::list;
 pub use machine::date;
 pub use machine_use::{Use as MachineUse, Waited};
-pub use origin::{Received, origin};
-pub use quantity::Quantity;
+pub use network::device::Device;
+pub use network::host::Host;
+pub use network::links::played_links;
+pub use network::wiring::{LinkEnds, Network};
 pub use record::{
     Comparison, DeviceEnergy, Energy, EnergySummary, Estimate, IdealProgress, Judgement, Lateness,
     LinkProgress, MessageTimes, RunReport, Simulated, Standing, SubflowShare, Summary, Transfer,
@@ -187,9 +147,9 @@ pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};
 pub use shell::shell;
 pub use simulate::{SimulateOptions, simulate};
-pub use statistics::estimate;
 #[cfg(feature = "measurements")]
 pub use survey::{
     PAIRS_FILE, Survey, SurveyOptions, SurveyPairs, SurveyScheme, SurveyStart, survey,
 };
-pub use wiring::{LinkEnds, Network};
+pub use transfer::content::Content;
+pub use transfer::origin::{Received, origin};

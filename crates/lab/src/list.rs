@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Experiment, Scope};
-use crate::grid::Grid;
-use crate::pace::in_words;
+use crate::figures::grid::Grid;
+use crate::schedule::pace::in_words;
 
 /// Maximum depth of folders, since links can form loops.
 const MAX_DEPTH: usize = 8;

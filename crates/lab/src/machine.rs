@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::client::{check_mptcp, curl};
 use crate::error::{Error, Result};
 use crate::experiment::{Carrier, Client, Experiment, Interception};
+use crate::transfer::client::{check_mptcp, curl};
 
 /// Checks that the programs that `e` needs are installed.
 ///

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::experiment::read_recording;
-use crate::grid::Grid;
+use crate::figures::grid::Grid;
 
 /// Maximum number of recordings: combinations grow with its third power.
 const MAX_RECORDINGS: usize = 16;

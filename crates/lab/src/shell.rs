@@ -5,15 +5,17 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Role, name_of};
-use crate::foreground::{self, Beside};
-use crate::links::played_links;
-use crate::origin::ORIGIN_PORT;
+use crate::network::foreground::{self, Beside};
+use crate::network::links::played_links;
+use crate::network::plan;
+use crate::network::wiring::Network;
 use crate::player::{Clock, Logs, Player};
-use crate::wiring::Network;
-use crate::{origin, plan, program};
+use crate::program;
+use crate::transfer::content::Content;
+use crate::transfer::origin;
+use crate::transfer::origin::ORIGIN_PORT;
 
 /// Builds the hosts and links of the experiment at `path`, with its web server but without daemons,
 /// and runs `command` (the person's shell when empty) in the host named `host`, with `mpbond` in

@@ -24,9 +24,10 @@ pub use options::AblationOptions;
 pub use record::{Ablation, Finding};
 
 use crate::error::{Doing, Error, Result};
-use crate::print::print;
+use crate::figures::json;
+use crate::figures::print::print;
+use crate::machine;
 use crate::simulate::{Progress, on_all_processors};
-use crate::{json, machine};
 use effect::Pair;
 use measure::Measured;
 use plan::{Comparison, Plan};

@@ -2,7 +2,7 @@
 
 use super::effect::{Change, Effect, percent};
 use super::record::{Ablation, Finding};
-use crate::grid::Grid;
+use crate::figures::grid::Grid;
 
 /// Heading of the tables of one kind.
 pub(super) fn title(alone: bool) -> &'static str {

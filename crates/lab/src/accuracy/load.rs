@@ -12,8 +12,8 @@ use mpbond_units::BitRate;
 
 use super::way::{HEADER_BYTES, QUEUE, Way, name};
 use crate::error::{Doing, Result};
+use crate::network::wiring::counters;
 use crate::sys;
-use crate::wiring::counters;
 
 /// Time for the queues to fill.
 pub(super) const FILLING: Duration = Duration::from_millis(500);

@@ -12,9 +12,9 @@ use super::{load, probes};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::isolate;
-use crate::links::played_links;
+use crate::network::links::played_links;
+use crate::network::wiring::Network;
 use crate::player::{Clock, Logs, Player};
-use crate::wiring::Network;
 
 /// Default speeds of a link, in Mbit/s.
 pub const SPEEDS_MBPS: [u32; 4] = [5, 20, 50, 100];
@@ -188,7 +188,7 @@ mod tests {
     fn links_are_distinguished() {
         let e = experiment(8, 20).unwrap();
         assert_eq!(e.direct_links().count(), 8);
-        let plans = crate::plan::plan(&e);
+        let plans = crate::network::plan::plan(&e);
         for link in 0..8 {
             let interface = &plans[0].interfaces[link];
             assert_eq!(interface.link, name(link));

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use crate::error::{Doing, Result};
-use crate::host::Host;
+use crate::network::host::Host;
 
 /// One-way delay of the link.
 pub(super) const DELAY: Duration = Duration::from_millis(25);

@@ -22,7 +22,7 @@ use super::receive::Receiver;
 use super::send::{PATIENCE, send};
 use crate::error::{Doing, Error, Result, one_line};
 use crate::machine_use::{Counters, Soaker, Use, are_enough, are_undisturbed};
-use crate::repetitions::order;
+use crate::schedule::repetitions::order;
 
 /// Saving from which frames pay: less is within what changes with kernels and drivers.
 pub const LEAST_SAVING: f64 = 0.1;

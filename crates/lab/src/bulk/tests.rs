@@ -10,9 +10,9 @@ use mpbond_units::BitRate;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::cable::{self, Cable, Units};
-use crate::host::Host;
-use crate::wiring::counters;
+use crate::network::cable::{self, Cable, Units};
+use crate::network::host::Host;
+use crate::network::wiring::counters;
 
 fn sending(to: SocketAddr, transport: &str) -> SendOptions {
     SendOptions {

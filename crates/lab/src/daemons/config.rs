@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use super::setup::{Instance, Setup, identity_file, socket};
-use crate::client::Way;
 use crate::experiment::{Experiment, Interception, Link, Scheme, name_of};
-use crate::links::bluetooth_sockets;
+use crate::network::links::bluetooth_sockets;
+use crate::transfer::client::Way;
 
 const PROXY_PORT: u16 = 4433;
 const HELPER_PORT: u16 = 4434;

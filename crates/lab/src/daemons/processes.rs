@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use super::config::{self, PathText, PipeText};
 use super::setup::{Instance, Setup, identity_file, socket};
 use super::status::Status;
-use crate::client::Way;
+use crate::baselines::tether::Tether;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Experiment, Pipes, Role, Scheme};
 use crate::isolate;
-use crate::tether::Tether;
+use crate::transfer::client::Way;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::experiment::Experiment;
-use crate::wiring::Network;
+use crate::network::wiring::Network;
 
 /// Hosts and folders for the daemons of an experiment.
 pub(crate) struct Setup<'a> {

@@ -16,14 +16,14 @@ use rtnetlink::packet_route::route::RouteScope;
 
 use super::forward::Forward;
 use super::relay;
-use crate::conditions::told_if_late;
-use crate::device::Means;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::read_recording;
-use crate::foreground;
-use crate::host::Host;
 use crate::isolate::Inside;
+use crate::network::device::Means;
+use crate::network::foreground;
+use crate::network::host::Host;
 use crate::player::{Clock, Logs, PlayedLink, Player};
+use crate::transfer::conditions::told_if_late;
 
 /// Addresses of the ends of the link, from the block for carrier-grade NAT (RFC 6598), which few
 /// networks of callers use.

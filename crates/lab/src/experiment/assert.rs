@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 
 /// A bound on results. Medians over the repetitions are judged. Without `scheme` or `workload` it
 /// applies to all of them.

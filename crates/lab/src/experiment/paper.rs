@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 
 /// A result of the paper that the experiment regenerates.
 ///

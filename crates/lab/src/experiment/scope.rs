@@ -5,7 +5,7 @@ use super::link::Link;
 use super::scheme::{Carrier, Pipes, Scheme};
 use super::terms::Role;
 use super::workload::Workload;
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 
 /// Extent to which an experiment can be simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

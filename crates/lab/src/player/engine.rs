@@ -21,9 +21,9 @@ use super::observed::{Conditions, Passed};
 use super::packet_log::{Flow, PacketLog, Record};
 use super::pcap::{self, Captured, Pcap};
 use super::rest::{REST, Rests};
-use crate::device::Device;
 use crate::error::{Doing, Result};
 use crate::experiment::Direction;
+use crate::network::device::Device;
 use crate::sys;
 
 /// Maximum number of packets read from one device before the next device is served and due packets

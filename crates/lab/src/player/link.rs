@@ -6,8 +6,8 @@ use std::time::Duration;
 use mpbond_sim::link::{LinkChange, LinkConfig, Shared};
 
 use super::bluetooth::PlayedBluetooth;
-use crate::device::Device;
 use crate::experiment::Direction;
+use crate::network::device::Device;
 
 /// An emulated link, ready to be played.
 pub struct PlayedLink {

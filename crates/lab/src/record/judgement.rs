@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::summary::Estimate;
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 
 /// An assert, applied to one scheme and workload.
 #[derive(Debug, Clone, Serialize, Deserialize)]

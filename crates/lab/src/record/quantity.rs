@@ -1,10 +1,10 @@
 //! Values of quantities, from the record of a transfer.
 
 use super::transfer::Transfer;
-use crate::bins;
 use crate::experiment::Role;
+use crate::figures::bins;
+use crate::figures::quantity::Quantity;
 use crate::machine_use::are_undisturbed;
-use crate::quantity::Quantity;
 
 impl Quantity {
     /// The value of one transfer; `None` where it was not measured. Energy is by the model of that

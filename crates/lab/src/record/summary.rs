@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 
 /// Median and mean of a sample, with their 95 % confidence intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

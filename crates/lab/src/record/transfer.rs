@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::message_times::MessageTimes;
 use crate::experiment::{Client, Connection, Direction, Interception, Role};
+use crate::figures::quantity::Quantity;
 use crate::machine_use::{Use, Waited};
-use crate::quantity::Quantity;
 
 /// One transfer.
 #[derive(Debug, Clone, Serialize, Deserialize)]

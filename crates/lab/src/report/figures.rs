@@ -6,11 +6,11 @@ use super::heading;
 use super::section::{Section, titled};
 use super::study::Study;
 use super::unfit;
-use crate::bins;
-use crate::paper::Measure;
-use crate::quantity::Quantity;
+use crate::figures::bins;
+use crate::figures::paper::Measure;
+use crate::figures::quantity::Quantity;
+use crate::figures::statistics::estimate;
 use crate::record::{Estimate, Transfer};
-use crate::statistics::estimate;
 
 /// Largest ratio of bars in one picture; beyond it each workload gets a picture of its own.
 const MAX_SPAN: f64 = 6.0;

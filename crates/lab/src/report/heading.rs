@@ -1,6 +1,6 @@
 //! Headings of pictures: what is drawn, in words that need no paper.
 
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 
 /// A quantity in the words of a heading.
 pub(super) const fn of(quantity: Quantity) -> &'static str {

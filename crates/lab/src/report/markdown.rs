@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::page::{overview, provenance};
 use super::sheet::Sheet;
 use super::study::Study;
-use crate::grid::cell;
-use crate::pooled::pooled;
-use crate::table;
-use crate::waiting::waiting;
+use crate::figures::grid::cell;
+use crate::figures::pooled::pooled;
+use crate::figures::table;
+use crate::figures::waiting::waiting;
 
 /// An overview and each experiment's tables, as Markdown.
 pub fn to_markdown(studies: &[Study]) -> String {

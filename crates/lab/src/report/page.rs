@@ -10,11 +10,11 @@ use super::sentences;
 use super::setting;
 use super::sheet::Sheet;
 use super::study::Study;
-use crate::grid::Grid;
-use crate::pooled::{POOLED, POOLED_NOTE, pooled};
+use crate::figures::grid::Grid;
+use crate::figures::pooled::{POOLED, POOLED_NOTE, pooled};
+use crate::figures::table;
+use crate::figures::waiting::{WAITING, WAITING_NOTE, waiting};
 use crate::record::{RunReport, Transfer, Verdict};
-use crate::table;
-use crate::waiting::{WAITING, WAITING_NOTE, waiting};
 
 const STYLE: &str = include_str!("page.css");
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::experiment::{
     Application, Carrier, Change, Connection, Experiment, Link, Start, name_of,
 };
-use crate::grid::Grid;
+use crate::figures::grid::Grid;
 
 /// A value in the form that experiment files use.
 fn text(value: impl Serialize) -> String {

@@ -7,7 +7,7 @@ use mpbond_plot::escaped;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::grid::{Grid, cell};
+use crate::figures::grid::{Grid, cell};
 use crate::record::Verdict;
 
 /// The record of a measurement.

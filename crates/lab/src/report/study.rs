@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, decisive_keys, leave_out};
+use crate::figures::{oracle, paper, summary};
 use crate::record::{IdealProgress, RunReport, Simulated, Transfer};
-use crate::{oracle, paper, summary};
 
 /// A record as reports read it, without what can be computed again.
 #[derive(Debug, Clone, Deserialize)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 use crate::record::Standing;
 
 const SCHEMES: [&str; 2] = ["plain <one>", "two & more"];

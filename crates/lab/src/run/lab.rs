@@ -11,30 +11,35 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::options::RunOptions;
-use crate::client::{Outcome, Way};
-use crate::conditions::{all_of, cpu_percent, links_not_kept, other_classes, ratio_not_kept};
-use crate::content::Content;
+use crate::baselines::external::Programs;
 use crate::daemons::{Daemons, Setup, Shares};
-use crate::duration::time_limit;
-use crate::energy::Accountant;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Carrier, Connection, Experiment, Role, Scheme, Start, Workload, name_of};
-use crate::external::Programs;
-use crate::fetcher::{self, Fetcher, Job};
-use crate::ideal::ideal_time;
+use crate::figures::quantity::Quantity;
+use crate::figures::{oracle, paper, summary};
 use crate::isolate::Inside;
-use crate::links::{played_bluetooth, played_links, setting_changes, timed_changes};
 use crate::machine_use::{Reader, Reading, Use, Waits, why_disturbed};
-use crate::metered::metered_mb;
-use crate::origin::{self, Listening, ORIGIN_PORT, Received};
+use crate::network::links::{played_bluetooth, played_links, setting_changes, timed_changes};
+use crate::network::wiring::Network;
 use crate::player::{Clock, Emulated, Logs, Passed, Player};
-use crate::progress::Progress;
-use crate::quantity::Quantity;
 use crate::record::{Lateness, RunReport, SubflowShare, Transfer};
-use crate::resume::Done;
+use crate::schedule::duration::time_limit;
+use crate::schedule::progress::Progress;
+use crate::schedule::resume::Done;
+use crate::schedule::{duration, repetitions};
 use crate::simulate::CLOSING;
-use crate::wiring::Network;
-use crate::{duration, link_progress, machine, oracle, paper, program, repetitions, summary};
+use crate::transfer::client::{Outcome, Way};
+use crate::transfer::conditions::{
+    all_of, cpu_percent, links_not_kept, other_classes, ratio_not_kept,
+};
+use crate::transfer::content::Content;
+use crate::transfer::energy::Accountant;
+use crate::transfer::fetcher::{self, Fetcher, Job};
+use crate::transfer::ideal::ideal_time;
+use crate::transfer::link_progress;
+use crate::transfer::metered::metered_mb;
+use crate::transfer::origin::{self, Listening, ORIGIN_PORT, Received};
+use crate::{machine, program};
 
 /// State before a transfer.
 struct Ready {

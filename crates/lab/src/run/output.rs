@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Doing, Error, Result};
-use crate::json;
+use crate::figures::json;
 use crate::record::RunReport;
 use crate::report::{self, Saved};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::options::RunOptions;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::shorten::shorten;
+use crate::schedule::shorten::shorten;
 
 /// An experiment reduced to the selected parts.
 pub(crate) struct Chosen {

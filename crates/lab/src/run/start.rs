@@ -8,13 +8,13 @@ use super::lab::Lab;
 use super::options::RunOptions;
 use super::output::hand_out;
 use super::selection::{Chosen, chosen};
-use crate::energy::Accountant;
 use crate::error::{Doing, Result};
 use crate::experiment::{Carrier, Scheme};
+use crate::figures::print::print;
 use crate::isolate::{Inside, Outside};
-use crate::print::print;
 use crate::record::RunReport;
 use crate::simulate::{SimulateOptions, simulate};
+use crate::transfer::energy::Accountant;
 use crate::{isolate, machine, machine_use, program};
 
 /// Runs the experiment in the file at `path` in real time, prints its table, writes its record, and

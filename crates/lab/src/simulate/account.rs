@@ -8,22 +8,22 @@ use mpbond_units::Timestamp;
 
 use super::topology::{CLOSING, Part, Prepared, direction};
 use super::users;
-use crate::app::{
-    mean_and_p95, messages_quantities, page_quantities, stream_quantities, video_quantities,
-};
-use crate::conditions::ratio_not_kept;
-use crate::energy::Accountant;
 use crate::error::Result;
 use crate::experiment::{
     Application, Carrier, Client, Direction, Experiment, Scheme, Stamp, Stream, Workload, name_of,
 };
-use crate::ideal::ideal_time;
-use crate::link_progress;
-use crate::metered::metered_mb;
+use crate::figures::quantity::Quantity;
 use crate::player::Passed;
-use crate::quantity::Quantity;
 use crate::record::{MessageTimes, SubflowShare, Transfer};
-use crate::watch::Watch;
+use crate::transfer::app::{
+    mean_and_p95, messages_quantities, page_quantities, stream_quantities, video_quantities,
+};
+use crate::transfer::conditions::ratio_not_kept;
+use crate::transfer::energy::Accountant;
+use crate::transfer::ideal::ideal_time;
+use crate::transfer::link_progress;
+use crate::transfer::metered::metered_mb;
+use crate::transfer::watch::Watch;
 
 /// Maximum number of repetitions whose link curves are kept; they are most of a record.
 const MAX_CURVES: u32 = 20;

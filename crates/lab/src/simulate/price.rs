@@ -4,9 +4,9 @@ use mpbond_sim::link::Rate;
 use mpbond_sim::world::{LeastBurst, Scenario, TwoWay};
 use mpbond_units::BitRate;
 
-use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{Direction, EnergyPrice, Scheme};
+use crate::transfer::energy::Accountant;
 
 /// Sets the sizes of bursts for each helper of a scheme with a price of energy; `of_routes` are the
 /// devices behind the routes. The primary knows the rates of the links. Without a direct path there

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crate::pace::in_words;
+use crate::schedule::pace::in_words;
 
 /// Time before anything is shown.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -8,13 +8,15 @@ use super::options::SimulateOptions;
 use super::progress::Progress;
 use super::topology::{self, Prepared};
 use super::workers::on_all_processors;
-use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, leave_out};
-use crate::print::print;
+use crate::figures::print::print;
+use crate::figures::{oracle, paper, summary};
+use crate::machine;
 use crate::record::{RunReport, Simulated, Transfer};
 use crate::run::{Chosen, RunOptions, chosen, hand_out};
-use crate::{link_progress, machine, oracle, paper, summary};
+use crate::transfer::energy::Accountant;
+use crate::transfer::link_progress;
 
 /// Simulates the experiment in the file at `path`, prints its table, writes its record, and returns
 /// it.

@@ -20,18 +20,18 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::price;
 use super::users::{Other, ways};
-use crate::app::gaps;
-use crate::client::WARM_UP_BYTES;
-use crate::duration::time_limit;
-use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{
     Application, Carrier, Chunks, Connection, Direction, Experiment, Link, Messages, Scheme, Start,
     Workload, bluetooth_radio,
 };
-use crate::ideal::ideal_time;
-use crate::links::{self, timed_changes};
+use crate::network::links::{self, timed_changes};
 use crate::player::{TimedChange, restoring};
+use crate::schedule::duration::time_limit;
+use crate::transfer::app::gaps;
+use crate::transfer::client::WARM_UP_BYTES;
+use crate::transfer::energy::Accountant;
+use crate::transfer::ideal::ideal_time;
 
 /// Maximum additional delay of each link, drawn from the seed. Without it, all seeds would be equal
 /// where there is neither loss nor jitter, although a single packet more or less changes estimates.

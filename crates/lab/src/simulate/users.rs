@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use mpbond_price::PipeRadios;
 use mpbond_sim::world::{ExchangeOutcome, Scenario};
 
-use crate::app::mean_and_p95;
 use crate::experiment::{Direction, Experiment, Link, Pipes, Role, Scheme};
+use crate::figures::quantity::Quantity;
 use crate::player::Passed;
-use crate::quantity::Quantity;
+use crate::transfer::app::mean_and_p95;
 
 /// The world of a user beside the first one.
 #[derive(Debug)]

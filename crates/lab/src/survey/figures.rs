@@ -4,7 +4,7 @@ use mpbond_statistics::Sample;
 
 use super::case::{SurveyScheme, SurveyStart};
 use super::record::{Figure, Row};
-use crate::grid::Grid;
+use crate::figures::grid::Grid;
 
 /// Bytes above which copies are judged by their share.
 const LARGE_BYTES: u64 = 256 << 10;

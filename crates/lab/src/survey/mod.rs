@@ -30,9 +30,10 @@ pub use record::Survey;
 
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
-use crate::print::print;
+use crate::figures::json;
+use crate::figures::print::print;
+use crate::machine;
 use crate::simulate::{Progress, on_all_processors};
-use crate::{json, machine};
 pub(crate) use case::Case;
 use setting::MAX_DEVICES;
 pub(crate) use setting::{Over, Setting};

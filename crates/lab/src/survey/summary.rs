@@ -3,7 +3,7 @@
 use mpbond_statistics::Sample;
 
 use super::record::{Group, Row};
-use crate::grid::Grid;
+use crate::figures::grid::Grid;
 
 /// Groups of the rows, in the order of their first rows: one for each size, then one for all sizes.
 pub(super) fn groups(rows: &[Row]) -> Vec<Group> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::repetition::Repetition;
 use crate::error::{Doing, Result};
-use crate::resume::{Lines, belongs};
+use crate::schedule::resume::{Lines, belongs};
 
 /// Subject of the repetitions: those of another one are not mixed with them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

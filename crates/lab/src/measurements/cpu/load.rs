@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::bulk::{
     Copies, Datagrams, Files, ReceiveOptions, RelayBy, RelayOptions, SendOptions, Transport,
 };
-use crate::cable::{self, Cable, Units};
-use crate::host::Host;
+use crate::network::cable::{self, Cable, Units};
+use crate::network::host::Host;
 
 /// Period of a duty cycle.
 const PERIOD: Duration = Duration::from_millis(20);

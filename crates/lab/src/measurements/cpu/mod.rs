@@ -26,7 +26,7 @@ use super::options::Options;
 use super::outcome::Outcome;
 use crate::error::{Error, Result};
 use crate::machine_use::{Soaker, further};
-use crate::repetitions::order;
+use crate::schedule::repetitions::order;
 use kept::{Kept, Subject};
 use load::{Place, Scheme};
 use repetition::{Load, Ran, Repetition, Run, run};

@@ -3,8 +3,8 @@
 use super::load::Arrived;
 use super::repetition::{Ran, Run};
 use super::*;
-use crate::cable::Units;
 use crate::machine_use::Use;
+use crate::network::cable::Units;
 
 fn cpu(text: &str) -> Cpu {
     toml::from_str(text).unwrap()

@@ -11,9 +11,9 @@ mod visits;
 use super::options::SimulateOptions;
 use super::seeds::all_seeds;
 use crate::experiment::{Experiment, Scope, leave_out, name_of};
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
+use crate::figures::summary;
 use crate::record::{Simulated, Transfer};
-use crate::summary;
 
 const HEAD: &str = r#"
 name = "tiny"

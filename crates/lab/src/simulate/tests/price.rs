@@ -6,7 +6,7 @@ use mpbond_price::EnergyMode;
 
 use super::{of, run};
 use crate::experiment::Experiment;
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 use crate::record::Transfer;
 
 fn file() -> Experiment {
@@ -69,7 +69,7 @@ fn an_oracle_needs_all_schemes_without_a_price() {
     let compared = |e: &Experiment, change: &dyn Fn(&mut Vec<Transfer>)| {
         let mut all = all.clone();
         change(&mut all);
-        crate::oracle::compare(e, &mut all);
+        crate::figures::oracle::compare(e, &mut all);
         judged(&all)
     };
     let is_alone = |d: &Transfer| d.name == "alone";

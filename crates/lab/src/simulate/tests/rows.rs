@@ -1,8 +1,8 @@
 //! Metered links, costs, chunk ends, batteries, and what is refused.
 
 use super::{NO_MORE, SINGLE, experiment, figure, links, mpbond, of, run, virtual_only, workload};
-use crate::energy::Accountant;
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
+use crate::transfer::energy::Accountant;
 
 #[test]
 fn costs_and_standby_keep_bytes_from_metered_links() {

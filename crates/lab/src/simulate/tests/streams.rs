@@ -2,7 +2,7 @@
 
 use super::{NO_MORE, SINGLE, experiment, figure, links, mpbond, of, run, workload};
 use crate::experiment::Scope;
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 
 fn stream(rate: &str) -> String {
     format!("stream = {{ rate = \"{rate} Mbit/s\", length = \"10s\" }}")

@@ -2,7 +2,7 @@
 
 use super::{NO_MORE, experiment, figure, links, mpbond, of, run, virtual_only, workload};
 use crate::experiment::{Experiment, Scope};
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 use crate::record::Transfer;
 
 fn chunks(gap: &str) -> String {

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::{NO_MORE, SINGLE, experiment, figure, links, mpbond, of, run, seconds, workload};
-use crate::duration::{Bounds, time_limit};
 use crate::experiment::{Experiment, Scope};
-use crate::ideal::ideal_time;
-use crate::quantity::Quantity;
+use crate::figures::quantity::Quantity;
 use crate::record::{LinkProgress, Transfer};
+use crate::schedule::duration::{Bounds, time_limit};
+use crate::transfer::ideal::ideal_time;
 
 #[test]
 fn pages_load_over_their_connections() {
