@@ -201,6 +201,7 @@ fn fixed_shares_are_kept() {
             .with_scheduler(SchedulerKind::FixedRatio { direct: share });
         for end in [&mut scenario.client, &mut scenario.server] {
             end.reinjection.rebalance = false;
+            end.reinjection.hedge = false;
         }
         for x in runs(&scenario) {
             let direct: u64 = x

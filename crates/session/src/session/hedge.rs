@@ -18,6 +18,13 @@ use crate::subflow::{LastFrame, Subflow};
 /// helper that has shown no rate and owes something: more than such a path is given at first.
 const MAX_BYTES: u64 = 32 << 10;
 
+/// Part of the bytes of a long transfer that may be copied in place of [`MAX_BYTES`] where it would
+/// otherwise take longer by over [`LATE_PART`] (ADR 0083).
+const COPIED_PART: u64 = 8;
+
+/// Part of the time of a transfer over the fastest subflow alone.
+const LATE_PART: u32 = 16;
+
 /// Least bytes that must be left for hedges: a segment, about.
 const LEAST_BYTES: u64 = 1_000;
 
@@ -44,16 +51,16 @@ impl Reinjection {
             return;
         }
         let unproven = work.subflows.iter().filter(|s| owes_unproven(now, s));
-        let budget = MAX_BYTES * (1 + unproven.count() as u64);
-        let budget = budget.saturating_sub(self.hedged);
-        if budget < LEAST_BYTES {
+        let base = MAX_BYTES * (1 + unproven.count() as u64);
+        let most = base.max(self.sent(work) / COPIED_PART);
+        if most.saturating_sub(self.hedged) < LEAST_BYTES {
             return;
         }
         // What the other end's host has needs no copy.
         let owes = |s: &Subflow| s.sent.unhedged_bytes() > 0 && !s.health.delivered;
         let late = |s: &&Subflow| s.works() && s.is_regular() && owes(s);
         let hedges = work.subflows.iter().filter(late).filter_map(|slow| {
-            let hedge = self.hedge_of(now, slow, budget, work)?;
+            let hedge = self.hedge_of(now, slow, base, work)?;
             Some((slow.remaining(now), hedge))
         });
         let Some((_, hedge)) = hedges.max_by_key(|(remaining, _)| *remaining) else {
@@ -68,8 +75,14 @@ impl Reinjection {
         }
     }
 
-    /// Copies of what one subflow owes for the fastest that has room and nothing to carry.
-    fn hedge_of(&self, now: Timestamp, slow: &Subflow, budget: u64, work: &Work) -> Option<Hedge> {
+    /// Bytes sent since the transfer began.
+    fn sent(&self, work: &Work) -> u64 {
+        work.stats.bytes_out - self.sent_before
+    }
+
+    /// Copies of what one subflow owes for the fastest that has room and nothing to carry. Those of
+    /// the transfer together are `base` at most, unless it would be late without more.
+    fn hedge_of(&self, now: Timestamp, slow: &Subflow, base: u64, work: &Work) -> Option<Hedge> {
         let has_run_dry = |s: &Subflow| s.tx.room > 0 && !work.streams.may_have_copies_for(s.id);
         let takes = |s: &&Subflow| {
             let may = s.may_take_over_from(slow) && s.cost <= slow.cost;
@@ -77,6 +90,16 @@ impl Reinjection {
         };
         let subflows = work.subflows.iter();
         let fast = subflows.filter(takes).min_by_key(|s| s.pad(now))?;
+        let sent = self.sent(work);
+        let alone = fast.throughput(now).time_for(sent);
+        let gain = slow.remaining(now).saturating_sub(fast.pad(now));
+        // Another pipe to the same helper ends in the same link.
+        let is_other = fast.helper.is_none() || fast.helper != slow.helper;
+        let most = match is_other && gain > alone / LATE_PART {
+            true => base.max(sent / COPIED_PART),
+            false => base,
+        };
+        let budget = most.saturating_sub(self.hedged);
         // What others of unknown rate owe may turn out to be late as well: it keeps its part.
         let others = work.subflows.iter().filter(|s| s.id != slow.id);
         let owed = others
@@ -86,15 +109,18 @@ impl Reinjection {
         if left < LEAST_BYTES {
             return None;
         }
-        let bytes = left.min(slow.sent.unhedged_bytes());
-        let sent = work.stats.bytes_out - self.sent_before;
+        let mut bytes = left.min(slow.sent.unhedged_bytes());
+        let is_short = sent <= SHORT_BYTES;
+        if !is_short {
+            // More than that would save less than the time that it takes.
+            bytes = bytes.min(MAX_BYTES.max(fast.throughput(now).bytes_in(gain / 2)));
+        }
         let takes = fast.throughput(now).time_for(bytes);
         // What its window holds goes at once, whatever rate the window has shown so far; not where
         // it may wait at a helper.
         let waits_nowhere = !fast.is_unproven(now) || fast.sent.is_empty();
         let at_once = if waits_nowhere { fast.free_window() } else { 0 };
         let beyond = fast.throughput(now).time_for(bytes.saturating_sub(at_once));
-        let is_short = sent <= SHORT_BYTES;
         let (waits, least_gain) = match is_short {
             true => (beyond, LEAST_GAIN),
             false => (takes, takes.max(LEAST_GAIN)),
@@ -284,9 +310,22 @@ mod tests {
     #[test]
     fn copies_of_a_longer_transfer_save_the_time_that_they_take() {
         // They take 33 ms on the other subflow, and at 130 ms would save less.
-        assert_eq!(hedged_of(true, 100, 200_000, 300_000), MAX_BYTES);
+        assert_eq!(
+            hedged_of(true, 100, 200_000, 300_000),
+            300_000 / COPIED_PART
+        );
         assert_eq!(hedged_of(true, 130, 200_000, 250_000), MAX_BYTES);
         assert_eq!(hedged_of(true, 130, 200_000, 300_000), 0);
+    }
+
+    #[test]
+    fn more_is_copied_where_a_long_transfer_would_be_late() {
+        // At 1 MB/s, 1.6 MB take 1.6 s on the other subflow alone, a sixteenth of it is 100 ms.
+        // Half of what is owed saves the 100 ms that it takes, less the delay of the other one.
+        assert_eq!(hedged_of(true, 0, 200_000, 1_600_000), 89_699);
+        assert_eq!(hedged_of(true, 101, 200_000, 1_600_000), MAX_BYTES);
+        // An eighth of the transfer is copied at most.
+        assert_eq!(hedged_of(true, 0, 600_000, 1_600_000), 200_000);
     }
 
     #[test]

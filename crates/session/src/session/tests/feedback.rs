@@ -15,6 +15,7 @@ fn feedback_while_a_pipe_drains(downlink: Option<Duration>) -> (u64, u64) {
         // Otherwise the direct subflow takes over what waits for the pipe.
         reinjection: ReinjectionConfig {
             rebalance: false,
+            hedge: false,
             ..ReinjectionConfig::default()
         },
         ..SessionConfig::default()

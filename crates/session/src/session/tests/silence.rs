@@ -179,6 +179,7 @@ fn rebalancing_saves_a_transfer_whose_pipe_collapses() {
         let mut p = Pair::new(SessionConfig {
             reinjection: ReinjectionConfig {
                 rebalance,
+                hedge: false,
                 ..ReinjectionConfig::default()
             },
             ..SessionConfig::default()

@@ -71,6 +71,7 @@ fn min_rtt_leaves_the_helper_behind() {
         scheduler: SchedulerKind::MinRtt,
         reinjection: ReinjectionConfig {
             rebalance: false,
+            hedge: false,
             ..ReinjectionConfig::default()
         },
         ..SessionConfig::default()
