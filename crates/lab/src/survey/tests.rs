@@ -249,18 +249,18 @@ fn long_transfers_are_fewer_and_each_number_of_devices_has_its_row() {
 
 #[test]
 fn the_lab_runs_over_the_settings_of_the_survey() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../experiments/survey-102.toml"
-    );
-    let (settings, _) = pairs::read(Path::new(path)).unwrap();
-    assert_eq!(settings.len(), 20);
-    for ours in settings {
-        let drawn = Setting::draw(102, ours.number);
-        assert_eq!(ours.links, drawn.links[..3], "setting {}", ours.number);
-        let name = ours.pair.unwrap();
-        assert_eq!(name.ends_with(", rough"), drawn.rough, "{name}");
-        assert_eq!(name.split(',').next(), Some(&*ours.number.to_string()));
+    for seed in [102, 105] {
+        let file = format!("../../experiments/survey-{seed}.toml");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let (settings, _) = pairs::read(&path).unwrap();
+        assert_eq!(settings.len(), 20);
+        for ours in settings {
+            let drawn = Setting::draw(seed, ours.number);
+            let name = ours.pair.unwrap();
+            assert_eq!(ours.links, drawn.links[..3], "seed {seed}, setting {name}");
+            assert_eq!(name.ends_with(", rough"), drawn.rough, "{name}");
+            assert_eq!(name.split(',').next(), Some(&*ours.number.to_string()));
+        }
     }
 }
 
