@@ -128,7 +128,10 @@ impl Reinjection {
         let is_late = slow.remaining(now) > fast.pad(now) + waits + least_gain;
         let bytes = if is_late {
             bytes
-        } else if is_short && !slow.estimator.rate_is_known(now) {
+        } else if is_short
+            && !slow.estimator.rate_is_known(now)
+            && !slow.is_shown_to_bring_all_in(LEAST_GAIN)
+        {
             // It may be late whatever its window says. What another window holds takes no time.
             let at_once = bytes.min(fast.free_window()).min(fast.tx.room);
             if at_once < LEAST_BYTES {
@@ -199,7 +202,7 @@ mod tests {
         hedged_to(|_| {}, subflows, measured, at, bytes, sent, window)
     }
 
-    /// The same, the one that has run dry changed by `change`.
+    /// The same, both changed by `change`.
     fn hedged_to(
         change: impl Fn(&mut Subflow),
         mut subflows: Subflows,
@@ -217,9 +220,7 @@ mod tests {
                 ..*s.estimator.path()
             };
             s.estimator.on_path(ms(0), path);
-            if id == 2 {
-                change(&mut s);
-            }
+            change(&mut s);
             subflows.add(s);
         }
         let mut streams = Streams::new();
@@ -267,8 +268,10 @@ mod tests {
     fn nothing_is_copied_for_a_radio_that_is_left_asleep() {
         let resting = |data_bytes| {
             let change = |s: &mut Subflow| {
-                s.radio.rests = true;
-                s.sent.data_bytes = data_bytes;
+                if s.id == crate::SubflowId(2) {
+                    s.radio.rests = true;
+                    s.sent.data_bytes = data_bytes;
+                }
             };
             hedged_to(change, Subflows::new(), true, 0, 200_000, 250_000, 50_000)
         };
@@ -346,5 +349,27 @@ mod tests {
         assert_eq!(of_window(LEAST_BYTES - 1, 250_000), 0);
         // A longer transfer has time to measure.
         assert_eq!(of_window(50_000, 300_000), 0);
+    }
+
+    #[test]
+    fn nothing_is_copied_at_once_of_what_a_rate_shown_so_far_brings_in_less_than_a_copy_gains() {
+        let hedged = |at, rate, helper: Option<u32>| {
+            let change = |s: &mut Subflow| {
+                s.helper = helper.map(crate::HelperId);
+                let path = PathInfo {
+                    delivery_rate: BitRate::from_bytes_per_sec(rate),
+                    ..*s.estimator.path()
+                };
+                s.estimator.on_path(ms(0), path);
+            };
+            hedged_to(change, Subflows::new(), false, at, 10_000, 250_000, 50_000)
+        };
+        // 2.5 ms, and 1.7.
+        assert_eq!(hedged(0, 4e6, None), 10_000);
+        assert_eq!(hedged(0, 6e6, None), 0);
+        // It shows nothing of a helper's far hop.
+        assert_eq!(hedged(0, 6e6, Some(0)), 10_000);
+        // It has turned out to be late all the same.
+        assert_eq!(hedged(80, 6e6, None), 10_000);
     }
 }

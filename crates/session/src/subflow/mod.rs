@@ -284,6 +284,14 @@ impl Subflow {
         path.cwnd_bytes.saturating_sub(in_flight)
     }
 
+    /// Whether TCP has shown a rate, if only as a lower bound, that brings all that is on its way
+    /// within `span`. Of the far hop of a helper it shows none.
+    pub(crate) fn is_shown_to_bring_all_in(&self, span: Duration) -> bool {
+        let path = self.estimator.path();
+        let in_flight = self.tx.octets.saturating_sub(path.bytes_arrived);
+        self.is_direct() && path.delivery_rate.time_for(in_flight) < span
+    }
+
     /// Whether more is on its way over the near hop than it can use, or as many frames as may be.
     pub(crate) fn near_is_full(&self, now: Timestamp) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
