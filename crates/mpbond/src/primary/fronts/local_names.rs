@@ -1,6 +1,7 @@
 //! The resolvers of the network that this host is in: for local names, and for all names while
 //! connections go direct.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -9,9 +10,11 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use mpbond_net::resolve::servers_of;
 
-/// Files that name resolvers: where the first one names this host, the others have those behind its
-/// own resolver (systemd-resolved; NetworkManager with dnsmasq). That one must not be asked: it
-/// would ask them, and be intercepted.
+use crate::addresses;
+
+/// Files that name resolvers: where the first one names this host, at whichever of its addresses,
+/// the others have those behind its own resolver (systemd-resolved; NetworkManager with dnsmasq).
+/// That one must not be asked: it would ask them, and be intercepted.
 const FILES: [&str; 3] = [
     "/etc/resolv.conf",
     "/run/systemd/resolve/resolv.conf",
@@ -60,7 +63,8 @@ impl LocalResolvers {
         match &*found {
             Some((looked, found)) if looked.elapsed() < LOOK_EVERY => found.clone(),
             _ => {
-                let new = read(&self.files);
+                let own = addresses::own().unwrap_or_default();
+                let new = read(&self.files, &own);
                 *found = Some((Instant::now(), new.clone()));
                 new
             }
@@ -76,10 +80,10 @@ impl LocalResolvers {
     }
 }
 
-fn read(files: &[PathBuf]) -> Vec<SocketAddr> {
+fn read(files: &[PathBuf], own: &HashSet<IpAddr>) -> Vec<SocketAddr> {
     for file in files {
         let mut servers = servers_of(file);
-        servers.retain(|server| !server.ip().is_loopback());
+        servers.retain(|server| !server.ip().is_loopback() && !own.contains(&server.ip()));
         if !servers.is_empty() {
             return servers;
         }
@@ -95,13 +99,18 @@ mod tests {
     fn resolvers_behind_that_of_this_host_and_within_reach() {
         let folder = tempfile::tempdir().unwrap();
         let files = ["stub", "behind"].map(|name| folder.path().join(name));
-        assert_eq!(read(&files), []);
+        let own = HashSet::from(["192.168.1.5", "fe80::5"].map(|a| a.parse().unwrap()));
+        let read = || read(&files, &own);
+        assert_eq!(read(), []);
         std::fs::write(&files[0], "nameserver 127.0.0.53\n").unwrap();
-        assert_eq!(read(&files), []);
+        assert_eq!(read(), []);
+        let text = "nameserver 192.168.1.5\nnameserver fe80::5%1\n";
+        std::fs::write(&files[0], text).unwrap();
+        assert_eq!(read(), []);
         let text = "nameserver 192.168.1.1\nnameserver 9.9.9.9\nnameserver fe80::1%1\n";
         std::fs::write(&files[1], text).unwrap();
         let all = ["192.168.1.1:53", "9.9.9.9:53", "[fe80::1%1]:53"].map(|s| s.parse().unwrap());
-        assert_eq!(read(&files), all);
+        assert_eq!(read(), all);
         let resolvers = LocalResolvers::new(vec!["192.168.0.0/16".parse().unwrap()]);
         let found = all.map(|server| resolvers.is_direct(server.ip()));
         assert_eq!(found, [true, false, true]);
