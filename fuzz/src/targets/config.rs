@@ -46,7 +46,7 @@ pub fn enrolment(octets: &[u8]) {
         let book = EnrolmentBook::beside(&path.with_extension("pem"));
         let open = book.is_open(NOW_S);
         // The seeds' first token.
-        let redeem = || book.redeem(&[0x01; 32], NOW_S);
+        let redeem = || book.redeem(&[0x01; 32], false, NOW_S);
         match redeem() {
             Err(e) => {
                 super::one_line(&e);

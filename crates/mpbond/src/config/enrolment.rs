@@ -106,14 +106,16 @@ impl EnrolmentBook {
         self.write(&tokens)
     }
 
-    /// Takes one use off a token. Returns the name that it was made for, or the reason to refuse
-    /// it.
+    /// Takes one use off a token, except for a device that `is_trusted` already: it has used this
+    /// token before and missed the answer, or needs none. Returns the name that the token was made
+    /// for, or the reason to refuse it.
     ///
     /// # Errors
     /// When the file cannot be read or written: then nothing has been used.
     pub fn redeem(
         &self,
         hash: &[u8; 32],
+        is_trusted: bool,
         now_s: u64,
     ) -> Result<Result<String, TokenProblem>, ConfigError> {
         let _lock = self.lock()?;
@@ -121,11 +123,12 @@ impl EnrolmentBook {
         let Some(token) = tokens.iter_mut().find(|t| t.hash == *hash) else {
             return Ok(Err(TokenProblem::Unknown));
         };
-        if let Err(problem) = token.good(now_s) {
-            return Ok(Err(problem));
-        }
-        token.uses -= 1;
         let name = token.name.clone();
+        match token.good(now_s) {
+            Ok(()) | Err(TokenProblem::Used) if is_trusted => return Ok(Ok(name)),
+            Ok(()) => token.uses -= 1,
+            Err(problem) => return Ok(Err(problem)),
+        }
         self.write(&tokens)?;
         Ok(Ok(name))
     }
@@ -246,7 +249,7 @@ mod tests {
         assert!(!book.is_open(NOW).unwrap());
         book.add(token(1, 1), NOW).unwrap();
         book.add(token(2, 2), NOW).unwrap();
-        let redeem = |n: u8, at| book.redeem(&[n; 32], at).unwrap();
+        let redeem = |n: u8, at| book.redeem(&[n; 32], false, at).unwrap();
         assert_eq!(redeem(1, NOW), Ok("laptop 1".to_owned()));
         assert_eq!(redeem(1, NOW), Err(TokenProblem::Used));
         assert_eq!(redeem(3, NOW), Err(TokenProblem::Unknown));
@@ -265,10 +268,29 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_is_trusted_uses_nothing_up() {
+        let (_folder, book) = book();
+        book.add(token(1, 2), NOW).unwrap();
+        let redeem = |is_trusted, at| book.redeem(&[1; 32], is_trusted, at).unwrap();
+        let named = Ok("laptop 1".to_owned());
+        assert_eq!(redeem(false, NOW), named);
+        // The answer was lost.
+        assert_eq!(redeem(true, NOW), named);
+        assert_eq!(redeem(false, NOW), named);
+        assert_eq!(redeem(false, NOW), Err(TokenProblem::Used));
+        assert_eq!(redeem(true, NOW + 3600), named);
+        book.add(token(2, 1), NOW).unwrap();
+        let late = book.redeem(&[2; 32], true, NOW + 3600).unwrap();
+        assert_eq!(late, Err(TokenProblem::Expired));
+        let unknown = book.redeem(&[3; 32], true, NOW).unwrap();
+        assert_eq!(unknown, Err(TokenProblem::Unknown));
+    }
+
+    #[test]
     fn a_token_of_a_clock_that_was_ahead_is_refused_until_its_time() {
         let (_folder, book) = book();
         book.add(token(1, 2), NOW).unwrap();
-        let redeem = |at| book.redeem(&[1; 32], at).unwrap();
+        let redeem = |at| book.redeem(&[1; 32], false, at).unwrap();
         assert_eq!(redeem(NOW - 365 * 24 * 3600), Err(TokenProblem::Early));
         assert_eq!(redeem(NOW - BACK_SECONDS - 1), Err(TokenProblem::Early));
         assert!(redeem(NOW - BACK_SECONDS).is_ok() && redeem(NOW).is_ok());
@@ -294,7 +316,7 @@ mod tests {
         ] {
             std::fs::write(book.path(), format!("{good}{bad}\n")).unwrap();
             assert!(book.is_open(NOW).is_err(), "{bad}");
-            let error = book.redeem(&[1; 32], NOW).unwrap_err().to_string();
+            let error = book.redeem(&[1; 32], false, NOW).unwrap_err().to_string();
             assert!(error.contains("identity.enrol:4: no "), "{error}");
         }
     }
@@ -304,7 +326,7 @@ mod tests {
         let (_folder, book) = book();
         let hash = "01".repeat(32);
         std::fs::write(book.path(), format!("{hash} {} 2 laptop 1\n", NOW + 3600)).unwrap();
-        let redeem = |at| book.redeem(&[1; 32], at).unwrap();
+        let redeem = |at| book.redeem(&[1; 32], false, at).unwrap();
         assert_eq!(redeem(NOW + 3600), Err(TokenProblem::Expired));
         assert_eq!(redeem(NOW), Ok("laptop 1".to_owned()));
         let text = std::fs::read_to_string(book.path()).unwrap();
@@ -321,7 +343,7 @@ mod tests {
         let tries: Vec<_> = (0..8)
             .map(|_| {
                 let book = book.clone();
-                std::thread::spawn(move || book.redeem(&[1; 32], NOW).unwrap().is_ok())
+                std::thread::spawn(move || book.redeem(&[1; 32], false, NOW).unwrap().is_ok())
             })
             .collect();
         let taken = tries.into_iter().map(|t| t.join().unwrap());

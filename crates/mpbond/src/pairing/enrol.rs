@@ -36,15 +36,10 @@ pub(crate) async fn serve(
     };
     // Used first, trusted afterwards: a failure in between never gives a token an additional use.
     let (own, hash) = (book.clone(), secret.hash());
-    let redeemed = aside(move || own.redeem(&hash, now_s())).await?;
+    let is_trusted = trust.trusts(&device);
+    let redeemed = aside(move || own.redeem(&hash, is_trusted, now_s())).await?;
     let for_whom = match redeemed {
         Ok(Ok(for_whom)) => for_whom,
-        // The device has used this token before and missed the answer: it is trusted already.
-        Ok(Err(TokenProblem::Used)) if trust.trusts(&device) => {
-            say(&mut tls, &Message::Enrolled.encode()).await?;
-            part(&mut tls).await;
-            return Ok(());
-        }
         Ok(Err(problem)) => {
             let reason = match problem {
                 TokenProblem::Unknown => StopReason::TokenUnknown,
@@ -59,17 +54,19 @@ pub(crate) async fn serve(
             return Err(e.into());
         }
     };
-    let name = if for_whom.is_empty() { name } else { for_whom };
-    let (own, trusted) = (file.clone(), name.clone());
-    let added = aside(move || {
-        let (id, name) = (device, trusted);
-        own.add(&TrustedDevice { id, name })
-    });
-    if let Err(e) = added.await? {
-        end(&mut tls, StopReason::NotStored).await;
-        return Err(e.into());
+    if !is_trusted {
+        let name = if for_whom.is_empty() { name } else { for_whom };
+        let (own, trusted) = (file.clone(), name.clone());
+        let added = aside(move || {
+            let (id, name) = (device, trusted);
+            own.add(&TrustedDevice { id, name })
+        });
+        if let Err(e) = added.await? {
+            end(&mut tls, StopReason::NotStored).await;
+            return Err(e.into());
+        }
+        info!(device = %device, name, "trusted by an enrolment token");
     }
-    info!(device = %device, name, "trusted by an enrolment token");
     say(&mut tls, &Message::Enrolled.encode()).await?;
     part(&mut tls).await;
     Ok(())
