@@ -14,7 +14,7 @@ use mpbond_net::control::{
     ControlChannel, HelperState, Message, RefusalCode, RequestId, RoundTrips, VERSION,
 };
 use mpbond_net::pipe::PipeStream;
-use mpbond_net::relay::{Arrivals, RelayHandle};
+use mpbond_net::relay::Arrivals;
 use mpbond_net::tcp::{self, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
 use mpbond_policy::Supply;
@@ -27,7 +27,7 @@ use tracing::{debug, info};
 use super::budget::MonthlyBudget;
 use super::lending::LentLink;
 use super::offers::Offer;
-use super::promise::{Event, Kind, Promise, Promised};
+use super::promise::{Event, Kind, OpenRelay, Promise, Promised};
 use super::proxies::{Names, Turn};
 use super::several::Ends;
 use super::state::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH};
@@ -59,8 +59,7 @@ struct Asked {
 type LookUps = JoinSet<Option<Asked>>;
 
 struct Reported {
-    kind: Kind,
-    handle: RelayHandle,
+    relay: OpenRelay,
     number: u64,
     bytes: u64,
     moved: Instant,
@@ -186,8 +185,8 @@ pub(super) async fn serve(
                 return Ok(());
             }
             Some(event) = happened.recv() => match event {
-                Event::Opened(request, handle, kind) => {
-                    relays.insert(request, Reported::new(kind, handle));
+                Event::Opened(request, relay) => {
+                    relays.insert(request, Reported::new(relay));
                 }
                 Event::Closed(request) => {
                     relays.remove(&request);
@@ -246,7 +245,7 @@ async fn leaves(leaving: &mut watch::Receiver<Option<Leave>>) -> Option<Leave> {
 async fn woken(relays: &HashMap<RequestId, Reported>) {
     let mut waits: Vec<_> = relays
         .values()
-        .map(|r| Box::pin(r.handle.woken()))
+        .map(|r| Box::pin(r.relay.handle.woken()))
         .collect();
     poll_fn(|cx| {
         let woken = waits.iter_mut().any(|w| w.as_mut().poll(cx).is_ready());
@@ -272,20 +271,11 @@ fn is_held_back(waited: Duration, between: Duration) -> bool {
     waited >= between.max(REPORT_EVERY) / 10
 }
 
-impl Drop for Reported {
-    fn drop(&mut self) {
-        if self.kind == Kind::Express {
-            self.handle.stop();
-        }
-    }
-}
-
 impl Reported {
-    fn new(kind: Kind, handle: RelayHandle) -> Self {
+    fn new(relay: OpenRelay) -> Self {
         let now = Instant::now();
         Self {
-            kind,
-            handle,
+            relay,
             number: 0,
             bytes: 0,
             moved: now,
@@ -297,7 +287,7 @@ impl Reported {
     }
 
     fn look(&mut self) {
-        let stats = self.handle.stats();
+        let stats = self.relay.handle.stats();
         let total = stats.map_or(self.bytes, |s| s.bytes_down + s.bytes_up);
         if total != self.bytes {
             self.bytes = total;
@@ -315,7 +305,7 @@ impl Reported {
     ) -> anyhow::Result<()> {
         self.look();
         if self.moved.elapsed() < QUIET
-            && let Some(stats) = self.handle.stats()
+            && let Some(stats) = self.relay.handle.stats()
         {
             self.number += 1;
             let total = stats.hs.bytes_received.unwrap_or_default();

@@ -37,11 +37,26 @@ pub(super) struct Promised {
 
 /// Event of a relay, for the control connection over which it was requested.
 pub(super) enum Event {
-    Opened(RequestId, RelayHandle, Kind),
+    Opened(RequestId, OpenRelay),
     Closed(RequestId),
     Unreachable(RequestId, String),
     /// A channel over Ethernet frames has failed.
     ChannelFailed(u32, String),
+}
+
+/// A relay, as its control connection has it. An express is stopped when this is dropped: also
+/// within an event that the control connection no longer takes.
+pub(super) struct OpenRelay {
+    pub(super) handle: RelayHandle,
+    pub(super) kind: Kind,
+}
+
+impl Drop for OpenRelay {
+    fn drop(&mut self) {
+        if self.kind == Kind::Express {
+            self.handle.stop();
+        }
+    }
 }
 
 /// Use of a relay.
@@ -60,4 +75,38 @@ pub(super) struct Measurement {
     pub(super) direction: Direction,
     /// The primary's share of measurements, held until it ends.
     pub(super) share: Share<DeviceId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    async fn connections() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = TcpStream::connect(listener.local_addr().unwrap()).await;
+        (listener.accept().await.unwrap().0, there.unwrap())
+    }
+
+    /// The control connection ends between the relay's event and its own next turn.
+    #[tokio::test]
+    async fn an_express_ends_with_a_control_connection_that_has_not_heard_of_it() {
+        for (kind, ends) in [(Kind::Express, true), (Kind::Regular, false)] {
+            let (pipe, _primary) = connections().await;
+            let (hs, _proxy) = connections().await;
+            let relay = Relay::new(pipe, hs, RelayOptions::default()).unwrap();
+            let (control, happened) = mpsc::unbounded_channel();
+            let handle = relay.handle();
+            let opened = Event::Opened(RequestId(1), OpenRelay { handle, kind });
+            assert!(control.send(opened).is_ok());
+            drop(happened);
+            let end = timeout(Duration::from_millis(100), relay.run()).await;
+            assert_eq!(matches!(end, Ok(RelayEnd::Stopped)), ends, "{kind:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use tracing::{debug, info, warn};
 
 use super::budget::MonthlyBudget;
 use super::lending::LentLink;
-use super::promise::{Event, Kind, Promised};
+use super::promise::{Event, Kind, OpenRelay, Promised};
 use super::state::{Active, Helper, add_relayed};
 use crate::rate_limited_log::Line;
 
@@ -107,11 +107,8 @@ impl Helper {
         if let Some(Line { left_out }) = self.line(primary) {
             info!(primary = primary.short(), %proxy, left_out, "relay opened");
         }
-        // The control connection may be closed already.
-        let told = control.send(Event::Opened(request, handle.clone(), kind));
-        if express && told.is_err() {
-            handle.stop();
-        }
+        // Where the control connection is closed already, this stops an express.
+        let _ = control.send(Event::Opened(request, OpenRelay { handle, kind }));
         let end = relay.run().await;
         if let Some(Line { left_out }) = self.line(primary) {
             let primary = primary.short();
