@@ -12,12 +12,14 @@
 //! * [`discovery`]: recognition of a trusted helper's announcement on the local network.
 //! * [`resolve`]: addresses of names, without a thread for each look-up.
 //! * [`happy_eyeballs`]: connecting to the first of several addresses that answers.
+//! * [`blocks`]: memory of read buffers that slices of them keep.
 //! * [`sock_diag`]: user and control group of the program at the other end of a local connection.
 //! * [`pairing`]: mutual authentication of two devices by a short code.
 //!
 //! The pure crates never depend on this crate.
 #![deny(unsafe_code)]
 
+pub mod blocks;
 pub mod control;
 pub mod dest;
 pub mod discovery;

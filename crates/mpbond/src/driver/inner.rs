@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use bytes::BytesMut;
 use mpbond_net::DeviceId;
+use mpbond_net::blocks::{Block, KeptBlocks};
 use mpbond_session::{
     CloseCode, Event, ResetCode, Session, StreamId, StreamStats, SubflowError, SubflowId,
 };
@@ -30,6 +31,9 @@ use super::view;
 use crate::memory::{self, Account};
 use crate::rate_limited_log::{Line, PeerLog};
 use crate::status::SessionStatus;
+
+/// Bytes that blocks may keep beyond twice the bytes that wait in them: less is not worth copies.
+const KEPT_BYTES: u64 = 64 << 10;
 
 /// Streams that are woken at once when their own session has given memory back.
 const FED_AT_ONCE: usize = 4;
@@ -75,8 +79,11 @@ pub(super) struct Inner {
     pub(super) silences: Silences,
     /// Plaintext of the record being made.
     pub(super) record: Vec<u8>,
-    /// Buffer into which applications' bytes are read.
-    pub(super) block: BytesMut,
+    /// Buffer into which applications' bytes are read, and the block in which it is.
+    pub(super) read: BytesMut,
+    pub(super) block: Block,
+    /// Blocks that bytes to be sent and to be delivered keep.
+    pub(super) kept: KeptBlocks,
     pub(super) tasks: Vec<JoinHandle<()>>,
 }
 
@@ -114,7 +121,8 @@ impl Inner {
 
     /// Updates the account of memory, and the window and the streams that depend on it.
     fn account_for(&mut self) {
-        // What has arrived lies in its record, which is up to twice as large.
+        self.leave_blocks();
+        // What has arrived lies in blocks that are up to twice as large.
         let pieces = self.session.unread_pieces() as u64 * memory::PIECE;
         let pushed = 2 * self.session.unread_bytes() + pieces + self.pending;
         let session = &self.session;
@@ -128,6 +136,19 @@ impl Inner {
         }
         if self.account.is_to_blame() && !self.given_up {
             self.give_up_for_memory(pushed);
+        }
+    }
+
+    /// Bytes that wait must not keep far larger blocks, of which all else is gone: then they are
+    /// copied. At most as many bytes are copied as are given back.
+    fn leave_blocks(&mut self) {
+        let session = &self.session;
+        let waiting = session.held_bytes() + session.unread_bytes() + self.pending;
+        if self.kept.bytes() > 2 * waiting + KEPT_BYTES {
+            self.session.leave_blocks();
+            for io in self.streams.values_mut() {
+                io.leave_blocks();
+            }
         }
     }
 

@@ -40,6 +40,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use mpbond_net::DeviceId;
+use mpbond_net::blocks::{Block, KeptBlocks};
 use mpbond_net::tls::{Label, TlsStream};
 use mpbond_session::{
     CloseCode, Destination, EXPORTER, FarReport, Hello, LeastBurst, OpenError, ResetCode, Role,
@@ -132,6 +133,7 @@ impl Driver {
         seat: Seat,
     ) -> (Self, mpsc::UnboundedReceiver<Notice>) {
         let (notices, receiver) = mpsc::unbounded_channel();
+        let kept = KeptBlocks::default();
         let shared = Rc::new_cyclic(|own| {
             RefCell::new(Inner {
                 own: own.clone(),
@@ -160,7 +162,9 @@ impl Driver {
                 closed_octets: BTreeMap::new(),
                 silences: Silences::default(),
                 record: Vec::with_capacity(mpbond_session::wire::MAX_RECORD_BYTES),
-                block: BytesMut::new(),
+                block: Block::new(&kept, 0),
+                read: BytesMut::new(),
+                kept,
                 tasks: Vec::new(),
             })
         });
@@ -267,10 +271,10 @@ impl Driver {
         }
     }
 
-    fn run_subflow(&self, id: SubflowId, name: String, tls: TlsStream) {
-        let io = SubflowIo::new(name, tls);
+    fn run_subflow(&self, id: SubflowId, name: String, mut tls: TlsStream) {
         self.with(|inner| {
-            inner.subflows.insert(id, io);
+            tls.count_blocks(&inner.kept);
+            inner.subflows.insert(id, SubflowIo::new(name, tls));
         });
         let task = tokio::task::spawn_local(subflow::run(Rc::downgrade(&self.shared), id));
         self.with(|inner| {

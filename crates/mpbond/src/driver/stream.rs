@@ -162,19 +162,20 @@ impl Inner {
             if budget == 0 {
                 return Poll::Pending;
             }
-            if self.block.capacity() - self.block.len() < COPY_BELOW * 2
-                && !self.block.try_reclaim(BLOCK_BYTES)
+            if self.read.capacity() - self.read.len() < COPY_BELOW * 2
+                && !self.read.try_reclaim(BLOCK_BYTES)
             {
-                self.block = bytes::BytesMut::with_capacity(BLOCK_BYTES);
+                self.read = bytes::BytesMut::with_capacity(BLOCK_BYTES);
+                self.block.replace(BLOCK_BYTES);
             }
-            let room = (self.block.capacity() - self.block.len())
+            let room = (self.read.capacity() - self.read.len())
                 .min(budget)
                 .min(self.account.room() as usize);
             if room == 0 {
                 self.starve(cx.waker());
                 return Poll::Pending;
             }
-            let mut limited = bytes::BufMut::limit(&mut self.block, room);
+            let mut limited = bytes::BufMut::limit(&mut self.read, room);
             let read = std::pin::pin!(socket.read_buf(&mut limited));
             match std::future::Future::poll(read, cx) {
                 Poll::Pending => return Poll::Pending,
@@ -186,11 +187,11 @@ impl Inner {
                 Poll::Ready(Ok(n)) => {
                     self.turn.spend(CALL + n as u64);
                     let bytes = if n < COPY_BELOW {
-                        let copy = Bytes::copy_from_slice(&self.block);
-                        self.block.clear();
+                        let copy = Bytes::copy_from_slice(&self.read);
+                        self.read.clear();
                         copy
                     } else {
-                        self.block.split_to(n).freeze()
+                        self.block.slice(self.read.split_to(n).freeze())
                     };
                     self.session.write(id, bytes);
                     self.settle();
@@ -210,7 +211,8 @@ impl Inner {
         self.account.give_back(memory::STREAM);
         if self.streams.is_empty() {
             // An idle session keeps no buffers.
-            self.block = bytes::BytesMut::new();
+            self.read = bytes::BytesMut::new();
+            self.block.replace(0);
             self.record = Vec::new();
             self.note_drained();
         }

@@ -71,6 +71,13 @@ impl StreamIo {
         self.pending_bytes = 0;
     }
 
+    /// Copies the bytes that wait, so that they keep no larger blocks.
+    pub(super) fn leave_blocks(&mut self) {
+        for bytes in &mut self.pending {
+            *bytes = Bytes::copy_from_slice(bytes);
+        }
+    }
+
     pub(super) fn done(&self) -> bool {
         self.socket.is_none() || (self.closed && self.pending.is_empty() && !self.waits_to_finish())
     }

@@ -20,6 +20,7 @@ use super::record::{
     ALERT, APPLICATION_DATA, HANDSHAKE, MAX_RECORD_PLAINTEXT_BYTES, Opener, RECORD_OVERHEAD_BYTES,
     Sealer, frame,
 };
+use crate::blocks::{Block, KeptBlocks};
 use crate::identity::{DeviceId, Identity};
 use crate::pipe::PipeStream;
 
@@ -60,6 +61,8 @@ pub struct TlsStream<S = PipeStream> {
 
     opener: Opener,
     received: BytesMut,
+    /// The block in which `received` is.
+    block: Block,
     block_bytes: usize,
     ciphertext_in: u64,
     ciphertext_opened: u64,
@@ -214,7 +217,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     }
 
     fn new(io: S, done: Established) -> Self {
+        let block = Block::new(&KeptBlocks::default(), done.received.capacity());
         Self {
+            block,
             io,
             peer_id: done.peer_id,
             purpose: done.purpose,
@@ -261,6 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
             Poll::Pending => {
                 if self.received.is_empty() {
                     self.received = BytesMut::new();
+                    self.block.replace(0);
                     self.block_bytes = FIRST_BLOCK_BYTES;
                 }
             }
@@ -288,6 +294,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
             let mut block = BytesMut::with_capacity(wanted);
             block.extend_from_slice(&self.received);
             self.received = block;
+            self.block.replace(wanted);
         }
     }
 
@@ -342,7 +349,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
                     let payload = if record.len() < block / COPY_BELOW {
                         Bytes::copy_from_slice(&record)
                     } else {
-                        record.freeze()
+                        self.block.slice(record.freeze())
                     };
                     return Ok(Some(Record {
                         payload,
@@ -484,6 +491,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
 }
 
 impl<S> TlsStream<S> {
+    /// Counts the blocks that payloads keep here, from the next payload on.
+    pub fn count_blocks(&mut self, kept: &KeptBlocks) {
+        self.block = Block::new(kept, self.received.capacity());
+    }
+
     /// The device at the other end.
     pub fn peer_id(&self) -> DeviceId {
         self.peer_id

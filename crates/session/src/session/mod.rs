@@ -352,6 +352,15 @@ impl Session {
         self.flow.unread()
     }
 
+    /// Copies all bytes that are held to be sent or that wait to be read. Those that were written,
+    /// or have arrived, as slices of larger blocks keep them no longer.
+    pub fn leave_blocks(&mut self) {
+        for s in self.streams.values_mut() {
+            s.send.buffer.leave_blocks();
+            s.recv.buffer.leave_blocks();
+        }
+    }
+
     /// Separate pieces in which the bytes that have arrived wait for the application.
     pub fn unread_pieces(&self) -> usize {
         self.flow.pieces()

@@ -132,6 +132,13 @@ impl RecvBuffer {
         Some(bytes)
     }
 
+    /// Copies the bytes that wait, so that they keep no larger blocks.
+    pub(crate) fn leave_blocks(&mut self) {
+        for piece in self.pieces.values_mut() {
+            *piece = Bytes::copy_from_slice(piece);
+        }
+    }
+
     /// Whether [`Self::read`] would give bytes.
     pub(crate) fn readable(&self) -> bool {
         self.pieces
@@ -207,6 +214,23 @@ mod tests {
             r.insert(0, Bytes::from_static(b"ab"), true),
             Err(RecvError::FinalSize)
         );
+    }
+
+    #[test]
+    fn bytes_that_leave_their_block_are_the_same() {
+        let mut r = RecvBuffer::default();
+        let block = Bytes::from((0..=255).collect::<Vec<u8>>());
+        r.insert(0, block.slice(3..5), false).unwrap();
+        r.insert(4, block.slice(10..12), false).unwrap();
+        r.leave_blocks();
+        assert!(block.is_unique());
+        assert_eq!(r.waiting_bytes(), 4);
+        assert_eq!(r.read().as_deref(), Some(&[3, 4][..]));
+        assert_eq!(r.read(), None);
+        r.insert(2, Bytes::from_static(b"xy"), true).unwrap_err();
+        r.insert(2, Bytes::from_static(b"xy"), false).unwrap();
+        assert_eq!(r.read().as_deref(), Some(&b"xy"[..]));
+        assert_eq!(r.read().as_deref(), Some(&[10, 11][..]));
     }
 
     #[test]

@@ -60,6 +60,15 @@ impl SendBuffer {
         self.chunks.push_back((at, bytes));
     }
 
+    /// Copies the bytes held, so that they keep no larger blocks.
+    pub(crate) fn leave_blocks(&mut self) {
+        for (at, bytes) in &mut self.chunks {
+            let acked = self.base.saturating_sub(*at);
+            *bytes = Bytes::copy_from_slice(&bytes[acked as usize..]);
+            *at += acked;
+        }
+    }
+
     /// A chunk ends here, perhaps beyond what was written.
     pub(crate) fn mark_chunk_end(&mut self, end: u64) {
         if end > self.next {
@@ -366,6 +375,26 @@ mod tests {
         let mut out = Vec::new();
         s.copy(70_000..70_003, &mut out);
         assert_eq!(out, [70_000_u32, 70_001, 70_002].map(|n| n as u8));
+    }
+
+    #[test]
+    fn bytes_that_leave_their_block_are_the_same() {
+        let mut s = SendBuffer::default();
+        let block = Bytes::from(vec![7; 4 * SMALL_BYTES]);
+        s.write(block.slice(..3 * SMALL_BYTES));
+        s.write(block.slice(..SMALL_BYTES));
+        s.take_new(u64::MAX, u64::MAX);
+        assert_eq!(s.ack(0..3_000), 3_000);
+        s.leave_blocks();
+        assert!(block.is_unique());
+        let left: Vec<_> = s.chunks().map(Bytes::len).collect();
+        assert_eq!(left, [72, SMALL_BYTES]);
+        let mut out = Vec::new();
+        s.copy(3_000..4_096, &mut out);
+        assert_eq!(out, block[3_000..]);
+        assert_eq!(s.ack(3_000..4_000), 1_000);
+        s.copy(4_000..4_096, &mut out);
+        assert_eq!(out.len(), 1_192);
     }
 
     #[test]

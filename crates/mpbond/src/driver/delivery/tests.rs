@@ -1,6 +1,7 @@
 //! Sessions of a proxy that have ended, with slow origins, in paused time.
 
 use mpbond_net::DeviceId;
+use mpbond_net::blocks::Block;
 use mpbond_session::{
     Destination, PathInfo, Session, SessionConfig, SessionId, StreamClass, StreamId, SubflowSetup,
     parse_hello,
@@ -233,6 +234,32 @@ async fn a_stream_of_which_one_direction_has_arrived_is_cut_off() {
         driver.stop("over");
         assert!(driver.has_rest());
         assert!(driver.with(|inner| inner.cuts_streams()));
+    };
+    LocalSet::new().run_until(play).await;
+}
+
+/// Of a block that is otherwise free, some bytes wait for the other end, and as many for an
+/// application.
+#[tokio::test(start_paused = true)]
+async fn bytes_that_wait_keep_no_far_larger_block() {
+    const BLOCK: usize = 16 << 20;
+    let play = async {
+        for (slice, left) in [(BLOCK / 4, BLOCK as u64), (100, 0)] {
+            let (driver, _notices, mut origins) = driven(&[true], &Memory::unbounded()).await;
+            driver.with(|inner| {
+                let block = Block::new(&inner.kept, BLOCK);
+                let slice = block.slice(vec![b'd'; slice].into());
+                let (id, io) = inner.streams.iter_mut().next().unwrap();
+                inner.session.write(*id, slice.clone());
+                io.pending_bytes += slice.len();
+                io.counted_bytes += slice.len();
+                inner.pending += slice.len() as u64;
+                io.pending.push_back(slice);
+            });
+            assert_eq!(driver.with(|inner| inner.kept.bytes()), left, "{slice}");
+            driver.stop("over");
+            assert_eq!(read(&mut origins[0]).await, UPLOAD + slice);
+        }
     };
     LocalSet::new().run_until(play).await;
 }

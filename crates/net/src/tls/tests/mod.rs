@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::config::{ExporterSecret, Pinned, Trusted};
 use super::*;
+use crate::blocks::KeptBlocks;
 use crate::identity::{DeviceId, Identity};
 
 fn soon() -> Instant {
@@ -598,6 +599,26 @@ async fn buffers_are_given_back_and_payloads_do_not_pin_them() {
     assert!(pending);
     assert_eq!(server.buffer_bytes_for_tests(), 0);
     assert_eq!(client.buffer_bytes_for_tests(), 0);
+}
+
+#[tokio::test]
+async fn blocks_that_a_payload_keeps_are_counted() {
+    let (mut client, mut server) = pair().await;
+    let kept = KeptBlocks::default();
+    server.count_blocks(&kept);
+    client.queue_record(&[1; 5_000]).unwrap();
+    client.queue_record(&[2; 5_000]).unwrap();
+    flush(&mut client).await;
+    let first = next(&mut server).await.unwrap();
+    let second = next(&mut server).await.unwrap();
+    assert_eq!(kept.bytes(), 0, "the block is read into");
+    let pending = poll_fn(|cx| std::task::Poll::Ready(server.poll_fill(cx).is_pending())).await;
+    assert!(pending);
+    assert_eq!(kept.bytes(), 32 << 10);
+    drop(first);
+    assert_eq!(kept.bytes(), 32 << 10);
+    drop(second);
+    assert_eq!(kept.bytes(), 0);
 }
 
 #[tokio::test]
