@@ -151,6 +151,31 @@ fn the_end_of_a_stream_is_found_behind_many_that_give_way() {
     assert_eq!(p.client_got[&ends].1, Some(Read::Fin));
 }
 
+/// More than a record takes.
+#[test]
+fn the_ends_of_two_hundred_streams_wait_for_nobody() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let end: Vec<_> = (0..200).map(|_| p.open()).collect();
+    let waits = p.open();
+    p.run(at(1_300), |p| p.opened().len() == 201);
+    for on in [direct, helper] {
+        p.server().set_others_first(on, first(BUSY));
+    }
+    p.server().write(waits, pattern(1_000_000));
+    run(&mut p, 100);
+    let before = p.client_got[&waits].0.len();
+    for id in &end {
+        p.server().finish(*id);
+    }
+    run(&mut p, 100);
+    let arrived = end.iter().filter(|id| {
+        let got = p.client_got.get(*id);
+        got.is_some_and(|got| got.1 == Some(Read::Fin))
+    });
+    assert_eq!(arrived.count(), 200);
+    assert_eq!(p.client_got[&waits].0.len(), before);
+}
+
 #[test]
 fn the_end_of_a_stream_goes_on_the_paths_of_the_stream() {
     for path in [0, 1] {
