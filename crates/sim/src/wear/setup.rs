@@ -5,6 +5,7 @@ use std::time::Duration;
 use mpbond_radio::RadioProfile;
 use mpbond_radio::machine::{Band, BluetoothParameters, CoexistenceParameters};
 use mpbond_units::{BitRate, Timestamp};
+use serde::Deserialize;
 
 use super::control::{HandoverMode, Rule};
 use super::joining::Joining;
@@ -90,7 +91,8 @@ pub struct Wifi {
 
 /// When the connections over WiFi begin. Those that begin before WiFi is joined repeat their first
 /// segment after 1, 2, 4 s and so on (RFC 6298, sections 2 and 5), and wait for the next time then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Connects {
     /// When WiFi is joined.
     #[default]

@@ -111,11 +111,10 @@ fn antenna(e: &Experiment) -> Result<(), (&MediumSpec, &'static str)> {
         return Ok(());
     };
     let bluetooth: Vec<&Link> = e.links.iter().filter(|l| l.bluetooth.is_some()).collect();
-    let ends = |link: &Link| [&link.from, &link.to].map(|host| host.get_ref().clone());
     let is_near = |link: &Link| {
-        bluetooth
-            .iter()
-            .any(|b| ends(b).iter().any(|h| ends(link).contains(h)))
+        let ends = [link.from.get_ref(), link.to.get_ref()];
+        let has = |b: &&Link| ends.contains(&b.from.get_ref()) || ends.contains(&b.to.get_ref());
+        bluetooth.iter().any(has)
     };
     let is_on_it = |link: &&Link| {
         link.medium

@@ -118,17 +118,7 @@ struct OwnWifi {
     dhcp_loss: f64,
     /// Begin of a handover's connections over it.
     #[serde(default)]
-    connects: Begin,
-}
-
-/// Begin of a handover's connections over WiFi.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Begin {
-    #[default]
-    Joined,
-    Lost,
-    Silent,
+    connects: Connects,
 }
 
 impl OwnWifi {
@@ -140,7 +130,7 @@ impl OwnWifi {
             "dhcp_loss: needs by_standards"
         } else if !(0.0..=0.9).contains(&self.dhcp_loss) {
             "dhcp_loss: 0 to 0.9"
-        } else if self.connects != Begin::Joined && paths != Use::Reactive {
+        } else if self.connects != Connects::Joined && paths != Use::Reactive {
             "connects: needs paths = \"reactive\""
         } else {
             return Ok(());
@@ -154,14 +144,6 @@ impl OwnWifi {
                 dhcp_loss: self.dhcp_loss,
             },
             false => Joining::After(self.join),
-        }
-    }
-
-    fn connects(&self) -> Connects {
-        match self.connects {
-            Begin::Joined => Connects::Joined,
-            Begin::Lost => Connects::Lost,
-            Begin::Silent => Connects::Silent,
         }
     }
 }
@@ -269,7 +251,7 @@ impl Case {
                 band: band.transpose()?,
                 on_after: wifi.on_after,
                 join: wifi.joining(),
-                connects: wifi.connects(),
+                connects: wifi.connects,
             })
         });
         let wifi = wifi.transpose()?;
