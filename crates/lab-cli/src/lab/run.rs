@@ -24,7 +24,8 @@ use super::outputs;
 /// In real time, with real daemons; `lab simulate` runs the same file in virtual time.
 ///
 /// Exit codes: 0 all asserts hold, 1 one does not or a transfer failed, 2 the file is wrong, 3
-/// the machine lacks something, 4 nothing failed but the machine was too busy to judge.
+/// the machine lacks something, 4 nothing failed but not all could be judged: the machine was too
+/// busy, or --scheme or --workload leaves out what an assert compares with.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -416,6 +416,8 @@ impl<'a> Lab<'a> {
                 ..Shares::default()
             },
         };
+        // The packets that close its connections belong to it.
+        std::thread::sleep((end + CLOSING).since(self.player.now()));
         let passed = of_transfer(self.player.passed()?, end);
         let links = self.player.links();
         let metered = metered_mb(e, links, &passed).map(|mb| (Quantity::MeteredMb, mb));
