@@ -19,7 +19,8 @@ pub(crate) fn fit_of<'d>(
 }
 
 /// Ratio of the quantity of each transfer of the first kind to that of the second kind in the same
-/// repetition, where both are fit; energy by `model`.
+/// repetition, where both are fit; energy by `model`. Infinite where only that of the second kind
+/// is 0; where both are, there is none.
 pub(crate) fn ratios<'d>(
     transfers: &'d [Transfer],
     kinds: (Kind<'d>, Kind<'d>),
@@ -28,7 +29,7 @@ pub(crate) fn ratios<'d>(
 ) -> impl Iterator<Item = f64> {
     let pairs = pairs(transfers, kinds, quantity, model);
     let ratios = pairs.map(|(own, theirs)| own / theirs);
-    ratios.filter(|ratio| ratio.is_finite())
+    ratios.filter(|ratio| !ratio.is_nan())
 }
 
 /// How much more each transfer has of a quantity, in its unit; otherwise as [`ratios`].
@@ -61,7 +62,29 @@ fn pairs<'d>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::statistics::estimate;
     use crate::machine_use::Use;
+
+    /// What one scheme has and the other has not is not left out of a comparison.
+    #[test]
+    fn a_ratio_to_nothing_leaves_no_estimate() {
+        let transfers = |seconds: [f64; 4]| -> Vec<_> {
+            let repetitions = seconds.iter().zip([("a", 0), ("b", 0), ("a", 1), ("b", 1)]);
+            let transfer = |(s, (name, n)): (&f64, _)| Transfer::for_test(name, n, *s);
+            repetitions.map(transfer).collect()
+        };
+        let of = |all: &[Transfer]| -> Vec<f64> {
+            ratios(all, (("a", "w"), ("b", "w")), Quantity::Seconds, None).collect()
+        };
+        let some = of(&transfers([1.0, 2.0, 3.0, 0.0]));
+        assert_eq!(some, [0.5, f64::INFINITY]);
+        assert!(estimate(some).is_none());
+        assert_eq!(
+            of(&transfers([1.0, 2.0, 0.0, 0.0])),
+            [0.5],
+            "neither has any"
+        );
+    }
 
     #[test]
     fn use_of_the_machine_is_compared_where_others_used_it_equally() {

@@ -152,7 +152,7 @@ fn bounded(
             scheme: first.scheme.clone(),
             what: format!("{}{of} {words}", quantity.axis()),
             target,
-            measured: figure,
+            measured: figure.filter(|f| f.is_finite()),
             interval,
             holds: figure.map(holds),
         });
