@@ -438,7 +438,7 @@ impl Manager {
         self.links.get(&link)?.max_segment_bytes()
     }
 
-    /// Name, helper, lender, role and keep-alive of the subflow to be made of a connection.
+    /// Name, helper, lender, role, keep-alive and sleep of the subflow to be made of a connection.
     pub fn setup(&self, target: &Target) -> SubflowSetup {
         let Some(link) = self.links.get(&target.link()) else {
             return SubflowSetup::default();
@@ -456,6 +456,7 @@ impl Manager {
                 }
             },
             keep_alive: link.keep_alive(),
+            sleeps: !link.config.pause.is_zero(),
             ..SubflowSetup::default()
         }
     }

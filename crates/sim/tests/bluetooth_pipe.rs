@@ -109,6 +109,22 @@ fn transfers_keep_the_link_active() {
     }
 }
 
+/// The same beside WiFi, which has the acknowledgements otherwise: the link went to Sniff mode 5 s
+/// after it had woken, and the application waited for 0.45 s.
+#[test]
+fn a_download_over_wifi_as_well_keeps_the_link_active() {
+    for variant in 0..3 {
+        let download = Exchange::download(START, 2 << 20);
+        let (all, _) = run(watch(true).with_exchange(download).varied(variant));
+        // Exit from Sniff mode at the start.
+        let arrivals = all[0].arrivals.iter().filter(|(at, _)| *at > ms(2_000));
+        let times: Vec<_> = arrivals.map(|(at, _)| *at).collect();
+        let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+        let longest = gaps.max().unwrap();
+        assert!(longest < ms(200), "{longest:?}");
+    }
+}
+
 /// The devices lose each other for 2 s: the channels end at both ends, and are made again.
 #[test]
 fn a_download_goes_on_over_wifi_while_the_devices_are_apart() {

@@ -300,7 +300,8 @@ impl Feedback {
     /// several with about the same, a direct one that is known to work; without such they take
     /// turns, so that one that swallows everything delays feedback and does not stop it; radios
     /// that are left asleep (ADR 0035) have no turn before it is avoided or has failed. Frames that
-    /// are `urgent` take the least PAD, whatever radio is awake.
+    /// are `urgent` take the least PAD, whatever radio is awake. Others take a subflow whose link
+    /// would go to sleep while it brings bytes first of all.
     ///
     /// [`FeedbackRule::HelperRadio`]: where no radio is busy, the one that was busy last is nearest
     /// to awake, and a packet keeps it from its rest for the shortest time more.
@@ -313,6 +314,9 @@ impl Feedback {
     ) -> Option<usize> {
         let pad = |s: &Subflow| s.pad(now);
         let usable = || usable(subflows, paths);
+        if let Some((i, _)) = usable().find(|(_, s)| !urgent && s.would_sleep(now)) {
+            return Some(i);
+        }
         let soon = usable().map(|(_, s)| pad(s)).min()? + MAX_DELAY;
         let last_busy = usable()
             .filter(|(_, s)| pad(s) <= soon)
@@ -492,6 +496,27 @@ mod tests {
             feedback.choose(ms(2_000), &all, PathSet::ALL, false),
             Some(0)
         );
+    }
+
+    /// Without it, the direct subflow that has just brought something has all of it.
+    #[test]
+    fn feedback_keeps_a_link_from_sleep_while_that_brings_bytes() {
+        let mut all = subflows();
+        let mut feedback = feedback();
+        let mut chosen = |at, written: u64, brought: u64, urgent| {
+            all[0].rx.at = ms(at);
+            all[0].counters.last_in = Some(ms(at));
+            all[1].sleeps = true;
+            all[1].tx.at = ms(written);
+            all[1].counters.last_in = Some(ms(brought));
+            feedback.choose(ms(at), &all, PathSet::ALL, urgent)
+        };
+        assert_eq!(chosen(9_000, 7_501, 9_000, false), Some(0));
+        assert_eq!(chosen(9_000, 7_500, 9_000, false), Some(1));
+        // An OPEN is sooner over the direct one.
+        assert_eq!(chosen(9_000, 7_500, 9_000, true), Some(0));
+        // Nothing comes any more: the link may sleep.
+        assert_eq!(chosen(9_000, 7_500, 8_000, false), Some(0));
     }
 
     #[test]

@@ -34,6 +34,12 @@ use crate::{DeviceLabel, HelperId, PathNumber, Role, SubflowId};
 /// Time that an ACK may wait at the peer, and what it takes longer than a one-way delay.
 const ACK_TIME: Duration = Duration::from_millis(30);
 
+/// A link that sleeps unless this end sends is sent something after this long: watches leave Active
+/// mode 2 and 5 s after their own last data (Wear OS paper, section 3.2).
+const AWAKE_FOR: Duration = Duration::from_millis(1_500);
+/// Longest time since stream bytes came at which a link still counts as bringing them.
+const BRINGS_FOR: Duration = Duration::from_secs(1);
+
 /// State of a subflow's handshake.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Phase {
@@ -79,6 +85,8 @@ pub(crate) struct Subflow {
     pub(crate) pings: Pings,
     /// Client: idle time after which a NAT may forget it, where that is known.
     pub(crate) keep_alive: Option<Duration>,
+    /// Client: its link goes to sleep unless this end sends.
+    pub(crate) sleeps: bool,
     pub(crate) radio: Radio,
     pub(crate) counters: Counters,
 }
@@ -91,6 +99,8 @@ pub(crate) struct Transmitted {
     pub(crate) room: u64,
     /// Octets written.
     pub(crate) octets: u64,
+    /// When the last of them were.
+    pub(crate) at: Timestamp,
     /// Octets that the far end has accepted.
     pub(crate) acked: u64,
     ranks: OwedRanks,
@@ -167,6 +177,7 @@ impl Subflow {
                 record_overhead: u64::from(setup.record_overhead),
                 room: 0,
                 octets: setup.tx_octets,
+                at: now,
                 acked: setup.tx_octets,
                 ranks: OwedRanks::default(),
             },
@@ -184,6 +195,7 @@ impl Subflow {
             health: Health::new(now),
             pings: Pings::default(),
             keep_alive: setup.keep_alive,
+            sleeps: setup.sleeps,
             radio: Radio::default(),
             counters: Counters::default(),
         }
@@ -356,6 +368,7 @@ impl Subflow {
         let octets = plaintext as u64 + self.tx.record_overhead;
         self.health.delivered = false;
         self.tx.octets += octets;
+        self.tx.at = now;
         self.tx.room = self.tx.room.saturating_sub(octets);
         if self.sent.is_empty() && !frames.is_empty() {
             self.health.owes_again(now, self.rx.at);
@@ -364,6 +377,14 @@ impl Subflow {
         let due = now + self.pad(now);
         self.sent.push(self.tx.octets, now, due, frames);
         octets
+    }
+
+    /// Whether its link would go to sleep while it brings stream bytes, since nothing is sent.
+    pub(crate) fn would_sleep(&self, now: Timestamp) -> bool {
+        let brings = |at| now.since(at) < BRINGS_FOR;
+        self.sleeps
+            && now.since(self.tx.at) >= AWAKE_FOR
+            && self.counters.last_in.is_some_and(brings)
     }
 
     /// Time since stream bytes last came or went on its hop at this end; none, if none ever did.

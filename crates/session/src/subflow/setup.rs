@@ -30,6 +30,9 @@ pub struct SubflowSetup {
     /// has forgotten one. A PING is sent by then while streams are open and no other subflow is
     /// sure to be remembered.
     pub keep_alive: Option<Duration>,
+    /// Primary: its link goes to sleep, and wakes slowly, after some seconds without anything from
+    /// this end, whatever arrives (Bluetooth in Sniff mode). Feedback goes over it now and then.
+    pub sleeps: bool,
 }
 
 impl Default for SubflowSetup {
@@ -45,6 +48,7 @@ impl Default for SubflowSetup {
             rx_octets: 0,
             record_overhead: 22,
             keep_alive: None,
+            sleeps: false,
         }
     }
 }
