@@ -57,6 +57,15 @@ impl Radio {
         }
     }
 
+    /// A packet that may pass here waits until then, as for the radio of the other end: a radio
+    /// that goes to sleep soon after a packet stays awake. The timers of UMTS and Bluetooth are far
+    /// longer than such waits.
+    pub fn keep_awake(&mut self, until: Timestamp) {
+        if let Machine::Ladder(m) | Machine::Wifi(m, _) = &mut self.machine {
+            m.keep_awake(until);
+        }
+    }
+
     /// Applies a hint from software. Hints that do not apply to this radio are ignored.
     pub fn hint<T: Timeline>(&mut self, now: Timestamp, hint: Hint, out: &mut T) {
         match &mut self.machine {

@@ -320,6 +320,12 @@ impl Ladder {
         ready
     }
 
+    /// A packet that may pass waits for something else until then: the radio does not go to sleep
+    /// before.
+    pub(crate) fn keep_awake(&mut self, until: Timestamp) {
+        self.last = self.last.max(until);
+    }
+
     /// Begins a promotion without a packet, so that the next one finds the radio ready.
     pub(crate) fn wake<T: Timeline>(&mut self, at: Timestamp, out: &mut T) {
         self.advance(at, out);

@@ -30,7 +30,8 @@ pub struct RadioId(usize);
 /// leaves the medium to the others; the packet that it was sending begins again later.
 ///
 /// A radio decides when the packet at the head of a queue may pass ([`Radio::packet`] with
-/// [`Placement::Live`]). From then on it is sent or waits for the medium.
+/// [`Placement::Live`]). Where it passes two, that of the sender stays awake until the other one
+/// is. From then on the packet is sent or waits for the medium.
 #[derive(Debug)]
 pub struct Group<P> {
     members: Vec<Member<P>>,
@@ -307,6 +308,11 @@ impl<P> Group<P> {
                     bytes,
                 };
                 ready = ready.max(radio.packet(ready, packet, &mut ()));
+            }
+        }
+        for (RadioId(radio), _) in &member.radios {
+            if let Some((_, radio)) = self.radios.get_mut(*radio) {
+                radio.keep_awake(ready);
             }
         }
         member.head = Head::Waiting(ready);

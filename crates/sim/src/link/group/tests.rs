@@ -438,6 +438,36 @@ fn what_comes_down_waits_for_a_listening_occasion() {
     assert!(waits.contains(&Duration::ZERO));
 }
 
+/// While the first packet waits for the far radio, the near one does not go to sleep again.
+#[test]
+fn packets_behind_one_that_wakes_two_radios_find_both_awake() {
+    let profiles = Profiles::shipped().unwrap();
+    for offset in 0..40 {
+        let mut group = Group::new();
+        let medium = Some(group.add_medium(Medium::default()));
+        let [near, far] = ["watch-wifi", "wifi-s4"].map(|name| {
+            let profile = profiles.radio(name).unwrap().clone();
+            group.add_radio(Arc::new(profile))
+        });
+        let up = vec![(near, Direction::Up), (far, Direction::Down)];
+        let down = vec![(far, Direction::Up), (near, Direction::Down)];
+        let rate = || Rate::Constant(mbps(12.0));
+        group.add(link(rate()), medium, up);
+        group.add(link(rate()), medium, down);
+        for (index, at) in [(0, 10_000), (1, 20_000)] {
+            let at = ms(at + 10 * offset);
+            for _ in 0..5 {
+                group.enqueue(index, at, 1500, 0).unwrap();
+            }
+            let left = departures(&mut group);
+            // Promotions of 300 and 79.1 ms and a beacon, each 308.2 ms; 1 ms for each packet.
+            assert!(left[0].1 < at + Duration::from_millis(689), "{left:?}");
+            let behind = left[4].1.since(left[0].1);
+            assert_eq!(behind, Duration::from_millis(4), "{left:?}");
+        }
+    }
+}
+
 #[test]
 fn a_rate_may_change_while_a_radio_wakes() {
     let mut group = with_radio(
