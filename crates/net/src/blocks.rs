@@ -29,11 +29,11 @@ pub struct Block {
     bytes: usize,
 }
 
-/// Dropped with the last slice.
+/// State that a block shares with its slices; dropped with the last of them.
 #[derive(Debug)]
 struct Shared {
     kept: KeptBlocks,
-    /// What the block adds to the number.
+    /// Bytes by which the block raises [`KeptBlocks::bytes`].
     counted: AtomicU64,
 }
 

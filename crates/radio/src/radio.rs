@@ -57,9 +57,9 @@ impl Radio {
         }
     }
 
-    /// A packet that may pass here waits until then, as for the radio of the other end: a radio
-    /// that goes to sleep soon after a packet stays awake. The timers of UMTS and Bluetooth are far
-    /// longer than such waits.
+    /// Keeps the radio awake until then, while a packet that may pass here waits for the radio of
+    /// the other end. Without effect on UMTS and Bluetooth, whose timers are far longer than such
+    /// waits.
     pub fn keep_awake(&mut self, until: Timestamp) {
         if let Machine::Ladder(m) | Machine::Wifi(m, _) = &mut self.machine {
             m.keep_awake(until);

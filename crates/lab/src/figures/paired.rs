@@ -65,7 +65,7 @@ mod tests {
     use crate::figures::statistics::estimate;
     use crate::machine_use::Use;
 
-    /// What one scheme has and the other has not is not left out of a comparison.
+    /// A pair in which only one scheme has some of the quantity counts in the comparison.
     #[test]
     fn a_ratio_to_nothing_leaves_no_estimate() {
         let transfers = |seconds: [f64; 4]| -> Vec<_> {

@@ -320,8 +320,7 @@ impl Ladder {
         ready
     }
 
-    /// A packet that may pass waits for something else until then: the radio does not go to sleep
-    /// before.
+    /// Keeps the radio awake until then, as while a packet that may pass waits for something else.
     pub(crate) fn keep_awake(&mut self, until: Timestamp) {
         self.last = self.last.max(until);
     }

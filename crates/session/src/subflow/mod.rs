@@ -99,7 +99,7 @@ pub(crate) struct Transmitted {
     pub(crate) room: u64,
     /// Octets written.
     pub(crate) octets: u64,
-    /// When the last of them were.
+    /// Time of the last write.
     pub(crate) at: Timestamp,
     /// Octets that the far end has accepted.
     pub(crate) acked: u64,

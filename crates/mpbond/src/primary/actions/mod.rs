@@ -1,4 +1,5 @@
-//! Carrying out the manager's actions with real connections.
+//! Execution of the manager's actions with real connections: dialling, relays and control
+//! connections of helpers, addresses of the proxy.
 
 mod control;
 mod dial;

@@ -1,4 +1,5 @@
-//! The own paths and helpers of a primary, which a reload may change.
+//! The own paths and helpers of a primary, which a reload may change: their signals, prices, limits
+//! and events.
 
 mod events;
 pub(super) mod facts;

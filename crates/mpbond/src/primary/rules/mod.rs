@@ -1,4 +1,4 @@
-//! Rules of the policy, applied to a new connection.
+//! Rules of the policy, applied to a new connection; traffic classes and paths of connections.
 
 mod awake;
 pub(super) mod claims;
