@@ -256,7 +256,9 @@ mod tests {
         while !head.ends_with("\r\n\r\n") {
             request.read_line(&mut head).unwrap();
         }
-        write!(client, "HTTP/1.0 {status}\r\n\r\n{body}").unwrap();
+        // At once: the client may close as soon as it has the head.
+        let whole = format!("HTTP/1.0 {status}\r\n\r\n{body}");
+        client.write_all(whole.as_bytes()).unwrap();
         head
     }
 
