@@ -4,8 +4,8 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::event::Event;
+use super::health::keep_alive;
 use super::health::{self, Verdict};
-use super::keep_alive;
 use super::reinject::Rebalanced;
 use super::resume::Dead;
 use super::timer::{Deadlines, Timer};

@@ -18,44 +18,29 @@
 //! | [`resume`] | what is kept of lost subflows |
 //! | [`timer`] | deadlines |
 //!
-//! The other files are methods of [`Session`]: [`app`] for applications, [`join`] for connections,
-//! [`receive`] and [`ack`] for records that arrive, [`transmit`], [`choose`] and [`fill`] for
-//! records that are sent, [`resting`] for radios that are left asleep, [`giving_way`] for links
-//! that others use as well, [`lifecycle`] for timeouts
-//! and ends.
+//! The other modules are methods of [`Session`]: [`app`] for applications, [`join`] for connections,
+//! [`receive`] for records that arrive, [`transmit`] for records that are sent, [`lifecycle`] for
+//! timeouts and ends.
 
-mod ack;
-mod ack_due;
 mod app;
-mod choose;
-mod chunks;
 mod control;
-mod costs;
 mod error;
 mod event;
 mod feedback;
-mod fill;
 mod flow;
-mod giving_way;
 mod health;
-mod hedge;
 mod identity;
 mod join;
-mod keep_alive;
 mod lifecycle;
 mod movement;
 mod order;
-mod rebalance_sets;
 mod receive;
-mod reclass;
 mod reinject;
-mod resting;
 mod resume;
 mod shared_links;
 mod short_exchanges;
 mod streams;
 mod subflows;
-mod takers;
 mod timer;
 mod transmit;
 
@@ -447,7 +432,7 @@ impl Session {
         if self.identity.client {
             let liveness = self.liveness.deadline(&self.streams, &self.subflows);
             deadlines.set(Timer::Liveness, liveness);
-            let kept = keep_alive::due(&self.streams, &self.subflows);
+            let kept = health::keep_alive::due(&self.streams, &self.subflows);
             deadlines.set(Timer::KeepAlive, kept.map(|(_, at)| at));
         }
         deadlines.set(Timer::Health, self.watch().deadline());

@@ -14,12 +14,16 @@
 //!
 //! Probing and rebalancing make copies only if a subflow that may take over the data of others
 //! exists (`subflow::eligibility`). Copies are queued in the stream's send buffer, from where the
-//! transmit path (`choose`, `fill`) takes them as it takes new data: on a subflow that the
-//! scheduler chooses in the best tier for new data, but never on the one that carries them already.
-//! They precede new bytes, except on a subflow that would deliver them late. Where a helper's queue
-//! would delay them everywhere, an express carries them past it ([`express_for`]). The copies of
-//! the scheduler `redundant` are made in `fill`.
+//! transmit path takes them as it takes new data: on a subflow that the scheduler chooses in the
+//! best tier for new data, but never on the one that carries them already. They precede new bytes,
+//! except on a subflow that would deliver them late. Where a helper's queue would delay them
+//! everywhere, an express carries them past it ([`express_for`]). The copies of the scheduler
+//! `redundant` are made in `transmit::fill`.
 //! A subflow that turns out to work brings the rest itself ([`Reinjection::undo`]).
+
+mod hedge;
+mod sets;
+pub(super) mod takers;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -29,13 +33,13 @@ use mpbond_units::Timestamp;
 use super::control::Control;
 use super::streams::Streams;
 use super::subflows::Subflows;
-use super::takers::Takers;
 use crate::config::{RebalanceTrigger, Recall, ReinjectionConfig};
 use crate::copies::Cause;
 use crate::stats::SessionStats;
 use crate::stream::Stream;
 use crate::subflow::{LastFrame, SentFrame, Subflow};
 use crate::{PathSet, StreamId, SubflowId};
+use takers::Takers;
 
 /// Bytes of the first probe. Each of the next ones has twice as many, [`PROBE_DOUBLINGS`] times:
 /// little is lost where the subflow only paused, and the reader goes on until it counts as

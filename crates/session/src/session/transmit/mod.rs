@@ -1,19 +1,33 @@
 //! Transmit path: which frames go into the next record, and on which subflow.
+//!
+//! | Module | Question |
+//! | --- | --- |
+//! | [`choose`] | which subflow carries the next data |
+//! | [`costs`] | which of those that have room are the cheapest ones |
+//! | [`resting`] | which helpers' radios are left asleep |
+//! | [`giving_way`] | which bulk data waits for others on the same link |
+//! | [`fill`] | which streams, and which of their bytes |
+
+mod choose;
+mod costs;
+mod fill;
+mod giving_way;
+mod resting;
 
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::choose::{PassedOver, Scope, Selection, passed_rank};
 use super::event::{Event, Transmit};
 use super::feedback;
 use super::reinject;
-use super::takers::Takers;
+use super::reinject::takers::Takers;
 use super::timer::Timer;
 use crate::mechanism::Mechanism;
 use crate::scheduler::{DEFER, SubflowView};
 use crate::subflow::{Phase, SentFrame, Subflow};
 use crate::wire::Frame;
 use crate::{PathNumber, PathSet};
+use choose::{PassedOver, Scope, Selection, passed_rank};
 
 /// Control frames stop at this record length; the rest goes into the next record.
 const CONTROL_BYTES: usize = 4_096;

@@ -2,9 +2,9 @@
 
 use mpbond_units::Timestamp;
 
-use super::Session;
-use super::error::SubflowError;
-use super::streams::Streams;
+use crate::session::Session;
+use crate::session::error::SubflowError;
+use crate::session::streams::Streams;
 use crate::subflow::SentFrame;
 use crate::wire::Frame;
 use crate::{CloseCode, StreamId};
@@ -36,7 +36,7 @@ impl Session {
     }
 
     /// Server: the client has told the end of a chunk.
-    pub(super) fn take_chunk(
+    pub(in crate::session) fn take_chunk(
         &mut self,
         now: Timestamp,
         id: StreamId,
@@ -56,7 +56,7 @@ impl Session {
     }
 
     /// CHUNK frames of one stream.
-    pub(super) fn put_chunks(
+    pub(in crate::session) fn put_chunks(
         &mut self,
         id: StreamId,
         out: &mut Vec<u8>,
@@ -74,7 +74,7 @@ impl Session {
 
 impl Streams {
     /// The peer is to learn that a chunk ends here, unless its bytes were read.
-    pub(super) fn tell_chunk_end(&mut self, id: StreamId, end: u64) {
+    pub(in crate::session) fn tell_chunk_end(&mut self, id: StreamId, end: u64) {
         if let Some(s) = self.get_mut(id)
             && end > s.recv.buffer.read_offset()
         {

@@ -2,10 +2,10 @@
 
 use mpbond_units::Timestamp;
 
-use super::Session;
-use super::error::{SubflowError, TreatmentError};
-use super::streams::Streams;
-use super::timer::Timer;
+use crate::session::Session;
+use crate::session::error::{SubflowError, TreatmentError};
+use crate::session::streams::Streams;
+use crate::session::timer::Timer;
 use crate::subflow::{SentFrame, Subflow};
 use crate::treatment::Treatment;
 use crate::wire::Frame;
@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// Server: the client has changed the treatment of a stream.
-    pub(super) fn take_class(
+    pub(in crate::session) fn take_class(
         &mut self,
         now: Timestamp,
         id: StreamId,
@@ -118,7 +118,7 @@ impl Session {
     ///
     /// # Errors
     /// Too many sets of paths.
-    pub(super) fn take_treatment(
+    pub(in crate::session) fn take_treatment(
         &mut self,
         id: StreamId,
         mut treatment: Treatment,
@@ -159,7 +159,7 @@ impl Session {
 
     /// A subflow has come, has gone, may carry data since now, has failed potentially or recovered.
     /// One that has failed is of use only where all have.
-    pub(super) fn paths_changed(&mut self) {
+    pub(in crate::session) fn paths_changed(&mut self) {
         let any_works = self.subflows.iter().any(Subflow::works);
         let is_of_use = |s: &&Subflow| if any_works { s.works() } else { s.carries() };
         let paths = self.subflows.iter().filter(is_of_use);
@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// CLASS of one stream, if it is to be written.
-    pub(super) fn put_class(
+    pub(in crate::session) fn put_class(
         &mut self,
         id: StreamId,
         out: &mut Vec<u8>,
@@ -198,7 +198,7 @@ impl Session {
 impl Streams {
     /// CLASS of the stream is to be written, on any path: while its own are gone, the peer has to
     /// learn all the same which ones it may use no longer.
-    pub(super) fn signal_class(&mut self, id: StreamId) {
+    pub(in crate::session) fn signal_class(&mut self, id: StreamId) {
         if let Some(s) = self.get_mut(id) {
             s.treatment_change.wanted = true;
             self.signal_on(PathSet::ALL, id);

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::Session;
 use super::choose::{Selection, bytes_before};
-use super::order::{RANKS, behind, is_delay_sensitive};
-use super::reinject::express_for;
 use crate::copies::Cause;
 use crate::mechanism::Mechanism;
 use crate::scheduler::SubflowView;
+use crate::session::Session;
+use crate::session::order::{RANKS, behind, is_delay_sensitive};
+use crate::session::reinject::express_for;
 use crate::signal::SignalState;
 use crate::stream::Stream;
 use crate::subflow::{SentFrame, Subflow};

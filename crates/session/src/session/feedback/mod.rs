@@ -1,10 +1,11 @@
 //! Feedback to the peer: acknowledgements and reports on pipes, and the subflow that carries them.
 
+mod ack_due;
+
 use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
 
-use super::ack_due::AckDue;
 use super::resume::{Dead, Resume};
 use crate::config::{BufferDelay, FeedbackRule, SessionConfig};
 use crate::estimator::FarReport;
@@ -12,6 +13,7 @@ use crate::mechanism::Mechanism;
 use crate::subflow::Subflow;
 use crate::wire::{AckCount, Frame, MAX_ACK_COUNTS, PathReport};
 use crate::{PathSet, SubflowId};
+use ack_due::AckDue;
 
 /// Under the published feedback rules data moves on a path while some did so shortly before:
 /// helpers report on their links every 100 ms, and the report waits in the pipe for about as long.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::Session;
 use super::costs::leave_cheapest;
-use super::order::{TRANSFER, is_delay_sensitive, is_part};
-use super::timer::Timer;
 use crate::mechanism::Mechanism;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
+use crate::session::Session;
+use crate::session::order::{TRANSFER, is_delay_sensitive, is_part};
+use crate::session::timer::Timer;
 use crate::subflow::Subflow;
 use crate::{PathSet, SubflowId};
 

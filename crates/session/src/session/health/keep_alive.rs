@@ -5,14 +5,17 @@
 
 use mpbond_units::Timestamp;
 
-use super::streams::Streams;
+use crate::session::streams::Streams;
 use crate::subflow::Subflow;
 use crate::{PathSet, SubflowId};
 
 /// The subflow that is to be sent a PING first, and when. None while no stream is open, or while a
 /// subflow works whose network is not known to forget. Streams with a set of paths need one of that
 /// set.
-pub(super) fn due(streams: &Streams, subflows: &[Subflow]) -> Option<(SubflowId, Timestamp)> {
+pub(in crate::session) fn due(
+    streams: &Streams,
+    subflows: &[Subflow],
+) -> Option<(SubflowId, Timestamp)> {
     let sets = streams.ready.open().filter(|group| group.has_streams());
     let due = sets.filter_map(|group| due_in(group.paths(), subflows));
     due.min_by_key(|(_, at)| *at)

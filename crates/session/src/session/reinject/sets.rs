@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::order::{Group, RANKS};
-use super::reinject::{Rebalanced, Reinjection, Work};
 use super::takers::Takers;
+use super::{Rebalanced, Reinjection, Work};
 use crate::PathSet;
 use crate::config::RebalanceTrigger;
 use crate::copies::Cause;
+use crate::session::order::{Group, RANKS};
 use crate::subflow::LastFrame;
 
 /// Positions of subflows in the order of their delays. Those that have the same keep theirs.

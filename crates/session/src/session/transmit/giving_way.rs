@@ -3,9 +3,9 @@
 
 use mpbond_units::{BitRate, Timestamp};
 
-use super::Session;
-use super::order::{Group, RANKS};
 use crate::SubflowId;
+use crate::session::Session;
+use crate::session::order::{Group, RANKS};
 use crate::subflow::{OthersFirst, Subflow};
 
 impl Session {

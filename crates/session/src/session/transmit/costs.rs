@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::Session;
-use super::subflows::Subflows;
 use crate::scheduler::SubflowView;
+use crate::session::Session;
+use crate::session::subflows::Subflows;
 use crate::subflow::{Standing, Subflow};
 use crate::{Role, SubflowId};
 
@@ -47,7 +47,7 @@ impl Session {
     }
 
     /// The peer has changed a subflow. What a client's paths cost is for the client to say.
-    pub(super) fn take_role(&mut self, id: SubflowId, backup: bool, cost: u8) {
+    pub(in crate::session) fn take_role(&mut self, id: SubflowId, backup: bool, cost: u8) {
         let is_server = !self.identity.client;
         let regular = |s: &&mut Subflow| !s.is_express();
         if let Some(s) = self.subflows.by_id_mut(id).filter(regular) {

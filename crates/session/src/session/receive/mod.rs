@@ -1,4 +1,6 @@
-//! Receive path: records, frame by frame.
+//! Receive path: records, frame by frame; [`ack`] for acknowledgements and reports.
+
+mod ack;
 
 use bytes::Bytes;
 use mpbond_units::Timestamp;

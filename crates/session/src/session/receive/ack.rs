@@ -2,12 +2,12 @@
 
 use mpbond_units::Timestamp;
 
-use super::Session;
-use super::error::SubflowError;
-use super::event::Event;
-use super::timer::Timer;
 use crate::estimator::FarReport;
 use crate::mechanism::Mechanism;
+use crate::session::Session;
+use crate::session::error::SubflowError;
+use crate::session::event::Event;
+use crate::session::timer::Timer;
 use crate::signal::{Signal, SignalState};
 use crate::subflow::SentFrame;
 use crate::wire::{AckCount, PathReport};

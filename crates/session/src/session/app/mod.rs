@@ -1,4 +1,8 @@
-//! The application's side: opening, writing, reading and ending streams.
+//! The application's side: opening, writing, reading and ending streams; [`chunks`] for ends of its
+//! chunks, [`reclass`] for changes of a stream's treatment.
+
+mod chunks;
+mod reclass;
 
 use bytes::Bytes;
 use mpbond_units::Timestamp;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::reinject::{Reinjection, Work};
 use super::takers::Takers;
+use super::{Reinjection, Work};
 use crate::SubflowId;
 use crate::copies::Cause;
 use crate::subflow::{LastFrame, Subflow};
@@ -46,7 +46,7 @@ struct Hedge {
 impl Reinjection {
     /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for
     /// which another one that has run dry delivers them before, or might.
-    pub(super) fn hedge(&mut self, now: Timestamp, work: &mut Work) {
+    pub(in crate::session) fn hedge(&mut self, now: Timestamp, work: &mut Work) {
         if !self.config.hedge {
             return;
         }

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::Session;
-use super::error::SubflowError;
-use super::order::RANKS;
 use crate::least_burst::LeastBurst;
+use crate::session::Session;
+use crate::session::error::SubflowError;
+use crate::session::order::RANKS;
 use crate::subflow::{Phase, Standing, Subflow};
 use crate::{CloseCode, SubflowId};
 
@@ -43,7 +43,7 @@ impl Session {
     }
 
     /// Server: the client says for which bursts a helper's radio is woken.
-    pub(super) fn take_admit(
+    pub(in crate::session) fn take_admit(
         &mut self,
         id: SubflowId,
         change: u64,
@@ -100,7 +100,7 @@ impl Session {
 
     /// Whether all that waits is of the class background; where nothing waits, all that is under
     /// way.
-    pub(super) fn only_background(&self) -> bool {
+    pub(in crate::session) fn only_background(&self) -> bool {
         let ready = &self.streams.ready;
         if self.streams.has_ready() {
             return !ready.waits_before(BACKGROUND);
