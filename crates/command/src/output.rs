@@ -1,5 +1,6 @@
 //! Standard output, and standard error beside it.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use crate::Failure;
@@ -39,7 +40,39 @@ macro_rules! prompt {
 
 /// Writes to standard error. A failure is ignored: the exit code and standard output have the
 /// result.
-pub fn to_standard_error(text: std::fmt::Arguments<'_>) {
-    let mut err = io::stderr().lock();
-    let _ = err.write_fmt(text).and_then(|()| err.flush());
+pub fn to_standard_error(text: fmt::Arguments<'_>) {
+    let _ = at_once(&mut io::stderr().lock(), text);
+}
+
+/// Writes a text as a whole. Standard error has no buffer: a reader would see a line as far as its
+/// first argument, and lines of several processes would mix.
+fn at_once(to: &mut impl Write, text: fmt::Arguments<'_>) -> io::Result<()> {
+    to.write_all(text.to_string().as_bytes())?;
+    to.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each write by itself.
+    struct Writes(Vec<Vec<u8>>);
+
+    impl Write for Writes {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            self.0.push(octets.to_vec());
+            Ok(octets.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_write() {
+        let mut writes = Writes(Vec::new());
+        at_once(&mut writes, format_args!("Link to lend: {}\n", "net0")).unwrap();
+        assert_eq!(writes.0, [b"Link to lend: net0\n"]);
+    }
 }
