@@ -65,6 +65,10 @@ impl Daemon {
 /// A number in `/proc/PID/FILE`.
 fn number(of: &Child, file: &str, key: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/{file}", of.id())).unwrap();
+    number_in(&text, key)
+}
+
+fn number_in(text: &str, key: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(key));
     let number = line.unwrap().split_whitespace().next();
     number.unwrap().parse().unwrap()
@@ -73,9 +77,10 @@ fn number(of: &Child, file: &str, key: &str) -> u64 {
 /// Voluntary context switches of all threads: each is a wake-up that ended in sleep again.
 fn wakeups(of: &Child) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", of.id())).unwrap();
-    let ids = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
-    ids.map(|id| number(of, &format!("task/{id}/status"), "voluntary_ctxt_switches:"))
-        .sum()
+    // One may end while they are read.
+    let texts = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
+    let counts = texts.map(|text| number_in(&text, "voluntary_ctxt_switches:"));
+    counts.sum()
 }
 
 /// Sets the peak of the resident memory to what it is now (proc_pid_clear_refs(5)).
@@ -159,7 +164,7 @@ fn watch(primary: &Child, what: &str) -> (u64, u64) {
     sleep(WATCHED);
     let (peak, more) = (
         number(primary, "status", "VmHWM:"),
-        wakeups(primary) - before,
+        wakeups(primary).saturating_sub(before),
     );
     println!("figure: {what}: primary {peak} kB at its peak, {more} wake-ups in {WATCHED:?}");
     (peak, more)

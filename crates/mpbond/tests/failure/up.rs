@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,15 +55,16 @@ fn start(bond: &Bond) -> Daemon {
     daemon
 }
 
-/// Fields of `/proc/PID/task/*/status`, one for each thread.
+/// Fields of `/proc/PID/task/*/status`, one for each thread. One may end while they are read.
 fn of_threads(process: u32, field: &str) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let texts = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")));
+    let text = |folder: PathBuf| std::fs::read_to_string(folder.join("status")).ok();
+    let texts = tasks.filter_map(|task| text(task.ok()?.path()));
     let value = |text: String| {
         let line = text.lines().find(|l| l.starts_with(field)).unwrap();
         line.split_once(':').unwrap().1.trim().to_owned()
     };
-    texts.map(|text| value(text.unwrap())).collect()
+    texts.map(value).collect()
 }
 
 #[test]
