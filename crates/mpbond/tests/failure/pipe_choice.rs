@@ -367,16 +367,29 @@ fn weak() {
         assert_eq!(answer.code, 200, "{answer:?}");
         assert_eq!(answer.json()["signal_dbm"], dbm);
     };
-    until("the other one is used", || {
-        tell(-90);
-        pair.states() == ["standby", "used"]
+    let is_strong = || {
+        until("the first one is used again", || {
+            tell(-60);
+            pair.states() == ["used", "standby"]
+        });
+    };
+    // A daemon that gets no processor for 250 ms is silent, and the other pipe is used for that.
+    let is_left = (0..3).any(|_| {
+        until("the other one is used", || {
+            tell(-90);
+            pair.states() == ["standby", "used"]
+        });
+        let reason = pair.choice(1).reason;
+        let is_so = reason == "the signal of \"wifi\" was weak";
+        if !is_so {
+            assert!(reason.contains("did not work"), "{reason}");
+            is_strong();
+        }
+        is_so
     });
-    assert_eq!(pair.choice(1).reason, "the signal of \"wifi\" was weak");
+    assert!(is_left, "it did not work each time");
     download.pause_after(Instant::now());
-    until("the first one is used again", || {
-        tell(-60);
-        pair.states() == ["used", "standby"]
-    });
+    is_strong();
     let wrong = ask(pair.bond(), "PATCH /v1/links/wifi", "{\"signal_dbm\": 1}");
     assert_eq!(wrong.code, 422, "{wrong:?}");
 }
