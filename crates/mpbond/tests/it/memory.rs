@@ -238,10 +238,7 @@ async fn settled(proxy: &Proxy, expected: u64) {
 #[tokio::test]
 async fn streams_without_a_connection_are_counted() {
     const STREAMS: u64 = 1_000;
-    let nobody = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
-    };
+    let nobody = mpbond_testing::free_address();
     for is_open in [false, true] {
         let proxy = Proxy::start(64 << 20);
         let mut peer = Peer::open(&proxy).await.unwrap();

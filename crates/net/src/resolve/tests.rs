@@ -48,9 +48,14 @@ fn answer(query: &[u8], over_tcp: bool) -> Option<Vec<u8>> {
 
 impl Server {
     async fn start() -> Self {
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = tcp.local_addr().unwrap();
-        let udp = UdpSocket::bind(address).await.unwrap();
+        // The UDP port of this number may be that of another test.
+        let (tcp, address, udp) = loop {
+            let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = tcp.local_addr().unwrap();
+            if let Ok(udp) = UdpSocket::bind(address).await {
+                break (tcp, address, udp);
+            }
+        };
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
         tokio::spawn(async move {

@@ -47,14 +47,14 @@ mod tests {
     }
 
     /// An address that refuses connections.
-    async fn closed() -> SocketAddr {
-        listener().await.1
+    fn closed() -> SocketAddr {
+        mpbond_testing::free_address()
     }
 
     #[tokio::test]
     async fn refused_addresses_are_passed_over() {
         let (_listener, open) = listener().await;
-        let tcp = connect_any(&options(), &[closed().await, closed().await, open]).await;
+        let tcp = connect_any(&options(), &[closed(), closed(), open]).await;
         assert_eq!(tcp.unwrap().peer_addr().unwrap(), open);
     }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_is_that_of_the_first() {
-        let (first, second) = (closed().await, closed().await);
+        let (first, second) = (closed(), closed());
         let error = connect_any(&options(), &[first, second]).await.unwrap_err();
         assert!(error.to_string().contains(&first.to_string()), "{error}");
         let none = connect_any(&options(), &[]).await.unwrap_err();
