@@ -349,11 +349,8 @@ fn programs_are_run_on_events_of_a_primary_and_of_the_one_after_it() {
     std::fs::create_dir(&folder).unwrap();
     let to = bond.file("events");
     let text = format!("#!/bin/sh\necho $1 $2 >>{}\n", to.display());
-    let program = folder.join("10-write");
-    std::fs::write(&program, text).unwrap();
-    let mode = |path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
-    mode(&folder, 0o755).unwrap();
-    mode(&program, 0o755).unwrap();
+    mpbond_testing::write_script(folder.join("10-write"), &text);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     // It waits for the primary.
     let mut on = Command::new(env!("CARGO_BIN_EXE_mpbond"))
         .args(["on", "--exec"])
