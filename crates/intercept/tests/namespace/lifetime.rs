@@ -146,8 +146,10 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Kills an owner with its guard and all cleaning processes, these first.
+/// Kills an owner with its guard and all cleaning processes, these first. Stopped, it cannot answer
+/// to the end of one of them.
 fn kill_all(holder: &mut Child) {
+    sh(&format!("kill -STOP {}", holder.id()));
     let helpers: Vec<_> = descendants(holder.id())
         .iter()
         .map(u32::to_string)
