@@ -211,9 +211,11 @@ fn an_account_that_cannot_be_written_is_in_the_status_of_helper_and_primary() {
     let files = [("helper", "helper.budget"), ("primary", "primary.usage")];
     for (role, name) in files {
         assert_eq!(bond.status(role).unwrap().account_problem, None, "{role}");
-        // That of a primary may be there already.
-        let _ = std::fs::remove_file(bond.file(name));
-        std::fs::create_dir_all(bond.file(name).join("folder")).unwrap();
+        // Its daemon may write it until then.
+        until("a folder is in its place", || {
+            let _ = std::fs::remove_file(bond.file(name));
+            std::fs::create_dir_all(bond.file(name).join("folder")).is_ok()
+        });
     }
     let running = download(&bond, origin, 4_000_000);
     assert_eq!(running.end().unwrap(), 4_000_000);

@@ -42,9 +42,10 @@ fn mirror(address: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind(address).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let peer = stream.peer_addr().unwrap().ip().to_string();
+        loop {
+            // A client that is refused is gone.
+            let (mut stream, peer) = listener.accept().unwrap();
+            let peer = peer.ip().to_string();
             let _ = std::io::Write::write_all(&mut stream, peer.as_bytes());
         }
     });

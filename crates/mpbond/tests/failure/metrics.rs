@@ -11,11 +11,8 @@ use mpbond_testing::free_address;
 fn get(address: SocketAddr, host: &str) -> String {
     let mut s = TcpStream::connect(address).unwrap();
     s.set_read_timeout(Some(WITHIN)).unwrap();
-    write!(
-        s,
-        "GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    s.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     s.read_to_string(&mut text).unwrap();
     text

@@ -25,11 +25,10 @@ pub fn mirror(port: u16) -> SocketAddr {
     let listener = TcpListener::bind((V4, port)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let from = stream.peer_addr().unwrap().ip().to_string();
+        loop {
+            let (mut stream, from) = listener.accept().unwrap();
             // A client that is refused is gone.
-            let _ = stream.write_all(from.as_bytes());
+            let _ = stream.write_all(from.ip().to_string().as_bytes());
             let _ = stream.shutdown(Shutdown::Write);
             thread::spawn(move || io::copy(&mut stream, &mut io::sink()));
         }
