@@ -333,7 +333,7 @@ fn role_of_failures() {
     over.send(()).unwrap();
     let took = noticed - far.join().unwrap();
     assert_eq!(kind.kind(), io::ErrorKind::TimedOut, "{kind}");
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
 
     // The interface goes down.
     sh("ip link del near 2>/dev/null || true");
