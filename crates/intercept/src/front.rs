@@ -12,7 +12,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
@@ -176,7 +176,13 @@ impl Front {
     /// Cancel-safe: handshakes continue between calls.
     pub async fn accept(&mut self) -> Intercepted {
         loop {
-            let gives_way = self.gives_way_at();
+            let mut gives_way = self.gives_way_at();
+            if gives_way.is_some_and(|at| at <= Instant::now()) {
+                // Handshakes go on first that need no more from their clients: the time may have
+                // passed while this process had no processor.
+                yield_now().await;
+                gives_way = self.gives_way_at();
+            }
             let room = gives_way.is_none_or(|at| at <= Instant::now());
             let listening = &self.listening;
             let next = async {

@@ -338,6 +338,31 @@ async fn silent_clients_give_way_to_new_ones() {
     assert_eq!(i.peer(), silent[1].local_addr().unwrap());
 }
 
+/// Without a processor for longer than that, a front has had no turn to read what has come.
+#[tokio::test]
+async fn clients_that_have_said_everything_do_not_give_way() {
+    let mut config = FrontConfig::new(Protocol::Socks5);
+    config.max_handshakes = 1;
+    let mut front = Front::bind(ANY.parse().unwrap(), config).unwrap();
+    let mut clients = [connect(&front).await, connect(&front).await];
+    for client in &mut clients {
+        let request = b"\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50";
+        client.write_all(request).await.unwrap();
+    }
+    // The listener is readable from now on.
+    tokio::task::yield_now().await;
+    tokio::select! {
+        biased;
+        _ = front.accept() => panic!("the first one has had no turn"),
+        () = std::future::ready(()) => {}
+    }
+    std::thread::sleep(Duration::from_millis(1_100));
+    for client in clients {
+        let accepted = tokio::time::timeout(Duration::from_secs(60), front.accept()).await;
+        assert_eq!(accepted.unwrap().peer(), client.local_addr().unwrap());
+    }
+}
+
 #[tokio::test]
 async fn a_front_that_refuses_keeps_its_address_and_what_is_open() {
     let mut front = front(Protocol::Socks5);
