@@ -43,6 +43,29 @@ struct Hedge {
     takers: Takers,
 }
 
+/// What a transfer has sent and copied, and how much of it may be copied.
+struct Allowance {
+    sent: u64,
+    hedged: u64,
+    /// Copies of a transfer that is not late.
+    base: u64,
+}
+
+impl Allowance {
+    /// Bytes that may be copied still.
+    fn left(&self, transfer_is_late: bool) -> u64 {
+        let most = match transfer_is_late {
+            true => self.base.max(self.sent / COPIED_PART),
+            false => self.base,
+        };
+        most.saturating_sub(self.hedged)
+    }
+
+    fn is_short_transfer(&self) -> bool {
+        self.sent <= SHORT_BYTES
+    }
+}
+
 impl Reinjection {
     /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for
     /// which another one that has run dry delivers them before, or might.
@@ -51,16 +74,19 @@ impl Reinjection {
             return;
         }
         let unproven = work.subflows.iter().filter(|s| owes_unproven(now, s));
-        let base = MAX_BYTES * (1 + unproven.count() as u64);
-        let most = base.max(self.sent(work) / COPIED_PART);
-        if most.saturating_sub(self.hedged) < LEAST_BYTES {
+        let allowance = Allowance {
+            sent: work.stats.bytes_out - self.sent_before,
+            hedged: self.hedged,
+            base: MAX_BYTES * (1 + unproven.count() as u64),
+        };
+        if allowance.left(true) < LEAST_BYTES {
             return;
         }
         // What the other end's host has needs no copy.
         let owes = |s: &Subflow| s.sent.unhedged_bytes() > 0 && !s.health.delivered;
         let late = |s: &&Subflow| s.works() && s.is_regular() && owes(s);
         let hedges = work.subflows.iter().filter(late).filter_map(|slow| {
-            let hedge = self.hedge_of(now, slow, base, work)?;
+            let hedge = hedge_of(now, slow, &allowance, work)?;
             Some((slow.remaining(now), hedge))
         });
         let Some((_, hedge)) = hedges.max_by_key(|(remaining, _)| *remaining) else {
@@ -74,79 +100,80 @@ impl Reinjection {
             self.copies_before += copied;
         }
     }
+}
 
-    /// Bytes sent since the transfer began.
-    fn sent(&self, work: &Work) -> u64 {
-        work.stats.bytes_out - self.sent_before
+/// Copies of what one subflow owes for the fastest that has room and nothing to carry.
+fn hedge_of(now: Timestamp, slow: &Subflow, allowance: &Allowance, work: &Work) -> Option<Hedge> {
+    let fast = fastest_for(now, slow, work)?;
+    let gain = slow.remaining(now).saturating_sub(fast.pad(now));
+    let alone = fast.throughput(now).time_for(allowance.sent);
+    // Another pipe to the same helper ends in the same link.
+    let is_other = fast.helper.is_none() || fast.helper != slow.helper;
+    let transfer_is_late = is_other && gain > alone / LATE_PART;
+    let left = allowance.left(transfer_is_late);
+    let left = left.saturating_sub(kept_for_others(now, slow, work));
+    if left < LEAST_BYTES {
+        return None;
     }
-
-    /// Copies of what one subflow owes for the fastest that has room and nothing to carry. Those of
-    /// the transfer together are `base` at most, unless it would be late without more.
-    fn hedge_of(&self, now: Timestamp, slow: &Subflow, base: u64, work: &Work) -> Option<Hedge> {
-        let has_run_dry = |s: &Subflow| s.tx.room > 0 && !work.streams.may_have_copies_for(s.id);
-        let takes = |s: &&Subflow| {
-            let may = s.may_take_over_from(slow) && s.cost <= slow.cost;
-            may && has_run_dry(s) && !s.near_is_full(now)
-        };
-        let subflows = work.subflows.iter();
-        let fast = subflows.filter(takes).min_by_key(|s| s.pad(now))?;
-        let sent = self.sent(work);
-        let alone = fast.throughput(now).time_for(sent);
-        let gain = slow.remaining(now).saturating_sub(fast.pad(now));
-        // Another pipe to the same helper ends in the same link.
-        let is_other = fast.helper.is_none() || fast.helper != slow.helper;
-        let most = match is_other && gain > alone / LATE_PART {
-            true => base.max(sent / COPIED_PART),
-            false => base,
-        };
-        let budget = most.saturating_sub(self.hedged);
-        // What others of unknown rate owe may turn out to be late as well: it keeps its part.
-        let others = work.subflows.iter().filter(|s| s.id != slow.id);
-        let owed = others
-            .filter(|s| owes_unproven(now, s))
-            .map(|s| s.sent.unhedged_bytes().min(MAX_BYTES));
-        let left = budget.saturating_sub(owed.sum());
-        if left < LEAST_BYTES {
+    let is_short = allowance.is_short_transfer();
+    let mut bytes = left.min(slow.sent.unhedged_bytes());
+    if !is_short {
+        // More than that would save less than the time that it takes.
+        bytes = bytes.min(MAX_BYTES.max(fast.throughput(now).bytes_in(gain / 2)));
+    }
+    if gain <= least_gain(now, bytes, is_short, fast) {
+        if !is_short || !may_be_late(now, slow) {
             return None;
         }
-        let mut bytes = left.min(slow.sent.unhedged_bytes());
-        let is_short = sent <= SHORT_BYTES;
-        if !is_short {
-            // More than that would save less than the time that it takes.
-            bytes = bytes.min(MAX_BYTES.max(fast.throughput(now).bytes_in(gain / 2)));
+        // What another window holds takes no time.
+        bytes = bytes.min(fast.free_window()).min(fast.tx.room);
+        if bytes < LEAST_BYTES {
+            return None;
         }
+    }
+    Some(Hedge {
+        of: slow.id,
+        bytes,
+        takers: Takers::of(std::iter::once(fast)),
+    })
+}
+
+/// The fastest subflow that may take over from another one, has room and has run dry.
+fn fastest_for<'a>(now: Timestamp, slow: &Subflow, work: &'a Work) -> Option<&'a Subflow> {
+    let has_run_dry = |s: &Subflow| s.tx.room > 0 && !work.streams.may_have_copies_for(s.id);
+    let takes = |s: &&Subflow| {
+        let may = s.may_take_over_from(slow) && s.cost <= slow.cost;
+        may && has_run_dry(s) && !s.near_is_full(now)
+    };
+    let subflows = work.subflows.iter();
+    subflows.filter(takes).min_by_key(|s| s.pad(now))
+}
+
+/// Bytes that are not copied of one subflow: what others of unknown rate owe may turn out to be
+/// late as well.
+fn kept_for_others(now: Timestamp, slow: &Subflow, work: &Work) -> u64 {
+    let others = work.subflows.iter().filter(|s| s.id != slow.id);
+    let unproven = others.filter(|s| owes_unproven(now, s));
+    let owed = unproven.map(|s| s.sent.unhedged_bytes().min(MAX_BYTES));
+    owed.sum()
+}
+
+/// By how much sooner the fast subflow has to deliver so that these bytes are copied.
+fn least_gain(now: Timestamp, bytes: u64, is_short: bool, fast: &Subflow) -> Duration {
+    if !is_short {
         let takes = fast.throughput(now).time_for(bytes);
-        // What its window holds goes at once, whatever rate the window has shown so far; not where
-        // it may wait at a helper.
-        let waits_nowhere = !fast.is_unproven(now) || fast.sent.is_empty();
-        let at_once = if waits_nowhere { fast.free_window() } else { 0 };
-        let beyond = fast.throughput(now).time_for(bytes.saturating_sub(at_once));
-        let (waits, least_gain) = match is_short {
-            true => (beyond, LEAST_GAIN),
-            false => (takes, takes.max(LEAST_GAIN)),
-        };
-        let is_late = slow.remaining(now) > fast.pad(now) + waits + least_gain;
-        let bytes = if is_late {
-            bytes
-        } else if is_short
-            && !slow.estimator.rate_is_known(now)
-            && !slow.is_shown_to_bring_all_in(LEAST_GAIN)
-        {
-            // It may be late whatever its window says. What another window holds takes no time.
-            let at_once = bytes.min(fast.free_window()).min(fast.tx.room);
-            if at_once < LEAST_BYTES {
-                return None;
-            }
-            at_once
-        } else {
-            return None;
-        };
-        Some(Hedge {
-            of: slow.id,
-            bytes,
-            takers: Takers::of(std::iter::once(fast)),
-        })
+        return takes + takes.max(LEAST_GAIN);
     }
+    // What its window holds goes at once, whatever rate the window has shown so far; not where it
+    // may wait at a helper.
+    let waits_nowhere = !fast.is_unproven(now) || fast.sent.is_empty();
+    let at_once = if waits_nowhere { fast.free_window() } else { 0 };
+    fast.throughput(now).time_for(bytes.saturating_sub(at_once)) + LEAST_GAIN
+}
+
+/// Whether what a subflow owes may be late whatever its window says.
+fn may_be_late(now: Timestamp, slow: &Subflow) -> bool {
+    !slow.estimator.rate_is_known(now) && !slow.is_shown_to_bring_all_in(LEAST_GAIN)
 }
 
 /// Whether a subflow that works owes something through a helper that has shown no rate.
