@@ -271,13 +271,15 @@ impl Subflow {
 
     /// Time until the last owed byte arrives: as predicted when it was written; longer where that
     /// is so by today's estimates, or where an acknowledgement is overdue. Where no rate is known,
-    /// as long as it has taken already.
-    pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
+    /// as long as it has taken already, unless TCP has shown that all arrives and is acknowledged
+    /// within `soon`: what takes longer then is the peer's process.
+    pub(crate) fn remaining(&self, now: Timestamp, soon: Duration) -> Duration {
         let Some((at, due)) = self.sent.youngest() else {
             return Duration::ZERO;
         };
         let acked_by = due + self.estimator.one_way_delay() + ACK_TIME;
-        let waited = match self.estimator.rate_is_known(now) {
+        let is_known = self.estimator.rate_is_known(now) || self.is_shown_to_answer_in(soon);
+        let waited = match is_known {
             true => now.since(acked_by).max(self.pad(now)),
             false => now.since(at),
         };
@@ -302,6 +304,12 @@ impl Subflow {
         let path = self.estimator.path();
         let in_flight = self.tx.octets.saturating_sub(path.bytes_arrived);
         self.is_direct() && path.delivery_rate.time_for(in_flight) < span
+    }
+
+    /// The same with the round trip of the acknowledgement.
+    pub(crate) fn is_shown_to_answer_in(&self, span: Duration) -> bool {
+        let rtt = self.estimator.path().min_rtt;
+        self.is_shown_to_bring_all_in(span.saturating_sub(rtt))
     }
 
     /// Whether more is on its way over the near hop than it can use, or as many frames as may be.

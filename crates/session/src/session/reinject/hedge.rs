@@ -83,11 +83,11 @@ impl Reinjection {
             return;
         }
         // What the other end's host has needs no copy.
-        let owes = |s: &Subflow| s.sent.unhedged_bytes() > 0 && !s.health.delivered;
+        let owes = |s: &Subflow| copiable_bytes(s) > 0 && !s.health.delivered;
         let late = |s: &&Subflow| s.works() && s.is_regular() && owes(s);
         let hedges = work.subflows.iter().filter(late).filter_map(|slow| {
             let hedge = hedge_of(now, slow, &allowance, work)?;
-            Some((slow.remaining(now), hedge))
+            Some((slow.remaining(now, LEAST_GAIN), hedge))
         });
         let Some((_, hedge)) = hedges.max_by_key(|(remaining, _)| *remaining) else {
             return;
@@ -105,7 +105,9 @@ impl Reinjection {
 /// Copies of what one subflow owes for the fastest that has room and nothing to carry.
 fn hedge_of(now: Timestamp, slow: &Subflow, allowance: &Allowance, work: &Work) -> Option<Hedge> {
     let fast = fastest_for(now, slow, work)?;
-    let gain = slow.remaining(now).saturating_sub(fast.pad(now));
+    let gain = slow
+        .remaining(now, LEAST_GAIN)
+        .saturating_sub(fast.pad(now));
     let alone = fast.throughput(now).time_for(allowance.sent);
     // Another pipe to the same helper ends in the same link.
     let is_other = fast.helper.is_none() || fast.helper != slow.helper;
@@ -116,7 +118,7 @@ fn hedge_of(now: Timestamp, slow: &Subflow, allowance: &Allowance, work: &Work) 
         return None;
     }
     let is_short = allowance.is_short_transfer();
-    let mut bytes = left.min(slow.sent.unhedged_bytes());
+    let mut bytes = left.min(copiable_bytes(slow));
     if !is_short {
         // More than that would save less than the time that it takes.
         bytes = bytes.min(MAX_BYTES.max(fast.throughput(now).bytes_in(gain / 2)));
@@ -136,6 +138,18 @@ fn hedge_of(now: Timestamp, slow: &Subflow, allowance: &Allowance, work: &Work) 
         bytes,
         takers: Takers::of(std::iter::once(fast)),
     })
+}
+
+/// Bytes that a subflow owes, which are no hedges and have no copy. Where it answers within the
+/// least gain, only those that the other end's host has not acknowledged: the last ones.
+fn copiable_bytes(s: &Subflow) -> u64 {
+    let bytes = s.sent.unhedged_bytes();
+    if !s.is_shown_to_answer_in(LEAST_GAIN) {
+        return bytes;
+    }
+    let unacknowledged = s.tx.octets.saturating_sub(s.estimator.path().bytes_acked);
+    let others = s.sent.data_bytes - bytes;
+    bytes.min(unacknowledged.saturating_sub(others))
 }
 
 /// The fastest subflow that may take over from another one, has room and has run dry.
@@ -327,14 +341,14 @@ mod tests {
         };
         s.estimator.on_path(ms(0), path);
         s.give(ms(0), 0, 0..200_000);
-        assert_eq!(s.remaining(ms(150)).as_millis(), 50);
+        assert_eq!(s.remaining(ms(150), LEAST_GAIN).as_millis(), 50);
         let path = PathInfo {
             bytes_arrived: 20_000,
             delivery_rate: BitRate::from_bytes_per_sec(1e5),
             ..path
         };
         s.estimator.on_path(ms(150), path);
-        assert!(s.remaining(ms(150)) > Duration::from_millis(300));
+        assert!(s.remaining(ms(150), LEAST_GAIN) > Duration::from_millis(300));
     }
 
     #[test]
@@ -398,5 +412,67 @@ mod tests {
         assert_eq!(hedged(0, 6e6, Some(0)), 10_000);
         // It has turned out to be late all the same.
         assert_eq!(hedged(80, 6e6, None), 10_000);
+    }
+
+    #[test]
+    fn what_a_path_answers_in_less_than_a_copy_gains_is_copied_when_an_answer_is_overdue() {
+        let hedged = |at, rtt, rate, helper: Option<u32>, sent| {
+            let change = |s: &mut Subflow| {
+                s.helper = helper.map(crate::HelperId);
+                let path = PathInfo {
+                    delivery_rate: BitRate::from_bytes_per_sec(rate),
+                    srtt: Duration::from_micros(rtt),
+                    min_rtt: Duration::from_micros(rtt),
+                    ..*s.estimator.path()
+                };
+                s.estimator.on_path(ms(0), path);
+            };
+            hedged_to(change, Subflows::new(), false, at, 10_000, sent, 50_000)
+        };
+        // The bytes and their acknowledgement take 0.5 ms; the peer's process may take 30.
+        for sent in [250_000, 300_000] {
+            assert_eq!(hedged(29, 100, 25e6, None, sent), 0);
+            assert_eq!(hedged(80, 100, 25e6, None, sent), 10_000);
+            // 2.1 ms are too long, and of a helper's far hop TCP shows nothing.
+            assert_eq!(hedged(29, 1_700, 25e6, None, sent), 10_000);
+            assert_eq!(hedged(29, 100, 25e6, Some(0), sent), 10_000);
+        }
+        // At 4 MB/s the bytes take 2.5 ms.
+        assert_eq!(hedged(29, 100, 4e6, None, 250_000), 10_000);
+    }
+
+    #[test]
+    fn what_the_host_at_the_end_of_a_path_that_answers_soon_has_is_not_copied() {
+        let hedged = |measured: bool, rtt, acked: u64| {
+            let change = |s: &mut Subflow| {
+                let path = PathInfo {
+                    delivery_rate: BitRate::from_bytes_per_sec(25e6),
+                    srtt: Duration::from_micros(rtt),
+                    min_rtt: Duration::from_micros(rtt),
+                    bytes_arrived: acked + u64::from(measured),
+                    bytes_acked: acked,
+                    slow_start: !measured,
+                    ..*s.estimator.path()
+                };
+                s.estimator.on_path(ms(0), path);
+            };
+            hedged_to(
+                change,
+                Subflows::new(),
+                measured,
+                80,
+                10_000,
+                250_000,
+                50_000,
+            )
+        };
+        // Records are a little longer than what they bring.
+        for measured in [false, true] {
+            let copied = hedged(measured, 100, 6_000);
+            assert!((4_000..4_500).contains(&copied), "{copied}");
+            assert_eq!(hedged(measured, 100, 0), 10_000);
+            assert_eq!(hedged(measured, 100, 20_000), 0);
+        }
+        assert_eq!(hedged(false, 5_000, 6_000), 10_000);
     }
 }
