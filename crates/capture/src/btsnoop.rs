@@ -6,8 +6,7 @@ use std::io::Read;
 use mpbond_units::Timestamp;
 
 use crate::error::CaptureError;
-use crate::pcap::MAX_PACKET;
-use crate::reader::{Found, LinkType};
+use crate::record::{Found, LinkType, MAX_PACKET};
 use crate::source::{Source, u32_at};
 
 const MAGIC: &[u8] = b"btsnoop\0";

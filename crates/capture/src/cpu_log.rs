@@ -14,13 +14,13 @@ use mpbond_units::Timestamp;
 
 use crate::error::CaptureError;
 use crate::lines::{Lines, fields};
-use crate::reader::{Format, Unpacked, open};
 use crate::source::Source;
+use crate::unpack::{Unpacked, unpack};
 
 /// First line of a processor log.
 pub const CPU_LOG_HEADER: &str = "time_s,kind,name,mhz,utilisation";
 /// Beginning that identifies a processor log.
-pub(crate) const HEADER_START: &[u8] = b"time_s,kind,name,";
+const HEADER_START: &[u8] = b"time_s,kind,name,";
 
 /// Maximum number of cores.
 const MAX_CORES: usize = 1024;
@@ -28,6 +28,11 @@ const MAX_CORES: usize = 1024;
 const MAX_SHARES: usize = 64;
 /// Maximum length of a share's name.
 const MAX_NAME: usize = 32;
+
+/// Whether a file begins like a processor log.
+pub(crate) fn is(head: &[u8]) -> bool {
+    head.starts_with(HEADER_START)
+}
 
 /// Line of a log after its time.
 enum Line {
@@ -56,8 +61,8 @@ impl<R: Read> CpuLog<R> {
     /// # Errors
     /// When the file is not a processor log.
     pub fn new(file: &str, from: R) -> Result<Self, CaptureError> {
-        let (source, format) = open(file, from)?;
-        if format != Format::CpuLog {
+        let mut source = unpack(file, from)?;
+        if !is(source.peek(HEADER_START.len())?) {
             return Err(source.error(0, "not a processor log"));
         }
         Self::of(source)

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::reader::{LinkType, Record};
+use crate::record::{LinkType, Record};
 use crate::source::{u16_at, u32_at};
 
 const ETHERTYPE_IPV4: u16 = 0x0800;

@@ -10,12 +10,17 @@ use mpbond_units::Timestamp;
 use crate::error::CaptureError;
 use crate::lines::{Lines, fields};
 use crate::network::Flow;
-use crate::reader::{Format, Unpacked, open};
 use crate::source::Source;
+use crate::unpack::{Unpacked, unpack};
 
 const HEADER: &str = "enqueue_ns,depart_ns,link,direction,bytes,src,dst,proto,sport,dport,dropped";
 /// Beginning that identifies a packet log.
-pub(crate) const HEADER_START: &[u8] = b"enqueue_ns,depart_ns,link,";
+const HEADER_START: &[u8] = b"enqueue_ns,depart_ns,link,";
+
+/// Whether a file begins like a packet log.
+pub(crate) fn is(head: &[u8]) -> bool {
+    head.starts_with(HEADER_START)
+}
 
 /// Packet of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +53,8 @@ impl<R: Read> PacketLog<R> {
     /// # Errors
     /// When the file is not a packet log.
     pub fn new(file: &str, from: R) -> Result<Self, CaptureError> {
-        let (source, format) = open(file, from)?;
-        if format != Format::PacketLog {
+        let mut source = unpack(file, from)?;
+        if !is(source.peek(HEADER_START.len())?) {
             return Err(source.error(0, "not a packet log"));
         }
         Self::of(source)

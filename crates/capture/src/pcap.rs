@@ -5,16 +5,13 @@ use std::io::Read;
 use mpbond_units::Timestamp;
 
 use crate::error::CaptureError;
-use crate::reader::{Found, LinkType};
+use crate::record::{Found, LinkType, MAX_PACKET};
 use crate::source::{Source, u16_at, u32_at};
 
 const MICROS: u32 = 0xa1b2_c3d4;
 const NANOS: u32 = 0xa1b2_3c4d;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
-
-/// Maximum packet length; longer ones mean a damaged file.
-pub(crate) const MAX_PACKET: usize = 1 << 20;
 
 fn magic(head: &[u8]) -> Option<(bool, bool)> {
     for big in [false, true] {

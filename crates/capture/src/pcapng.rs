@@ -5,8 +5,7 @@ use std::io::Read;
 use mpbond_units::Timestamp;
 
 use crate::error::CaptureError;
-use crate::pcap::MAX_PACKET;
-use crate::reader::{Found, LinkType};
+use crate::record::{Found, LinkType, MAX_PACKET};
 use crate::source::{Source, u16_at, u32_at};
 
 const SECTION: u32 = 0x0a0d_0d0a;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use mpbond_units::Timestamp;
 
-use crate::reader::LinkType;
+use crate::record::LinkType;
 
 const COMMENT: u16 = 1;
 const NAME: u16 = 2;

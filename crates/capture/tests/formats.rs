@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use mpbond_capture::energy::{EnergyError, EnergyOptions, Input, LinkUse, run};
-use mpbond_capture::{CaptureError, CpuLog, LinkType, PacketLog, Reader, network};
+use mpbond_capture::{CPU_LOG_HEADER, CaptureError, CpuLog, LinkType, PacketLog, Reader, network};
 use mpbond_radio::{EnergyReport, Profiles};
 use proptest::prelude::*;
 
@@ -565,6 +565,22 @@ fn a_bad_line_of_a_log_is_named() {
         (whole, e.as_str()),
         (4, "it: line 6: file ends inside a line")
     );
+}
+
+#[test]
+fn files_of_other_formats_are_no_logs() {
+    let of_packets = |octets: &[u8]| PacketLog::new("it", octets).err().map(|e| e.to_string());
+    let of_cpu = |octets: &[u8]| CpuLog::new("it", octets).err().map(|e| e.to_string());
+    for other in [&b"GIF89a"[..], CPU_LOG_HEADER.as_bytes()] {
+        let e = of_packets(other);
+        assert_eq!(e.as_deref(), Some("it: offset 0: not a packet log"));
+    }
+    for other in [&b"GIF89a"[..], LOG.as_bytes()] {
+        let e = of_cpu(other);
+        assert_eq!(e.as_deref(), Some("it: offset 0: not a processor log"));
+    }
+    let e = of_cpu(b"");
+    assert_eq!(e.as_deref(), Some("it: offset 0: the file is empty"));
 }
 
 #[test]

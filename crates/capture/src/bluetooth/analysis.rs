@@ -6,11 +6,13 @@ use std::io::Read;
 use mpbond_units::Timestamp;
 use serde::Serialize;
 
-use super::decoder::{Decoder, Happening, LinkId, seconds};
+use super::decoder::{Decoder, Happening, seconds};
 use super::infer::{Entry, Side, StateMachine, infer};
+use super::link_id::LinkId;
 use super::throughput::{Bins, Direction, Throughput};
 use crate::error::CaptureError;
-use crate::reader::{Reader, Record};
+use crate::reader::Reader;
+use crate::record::Record;
 
 /// Sniff is undesired when the requesting side received data within this time before. Shorter than
 /// any inactivity timer observed (2 s), so that no idle link is included.

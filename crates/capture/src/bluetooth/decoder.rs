@@ -6,8 +6,9 @@ use mpbond_units::Timestamp;
 
 use super::hci::{HciKind, hci};
 use super::l2cap::{Assembler, Channels, PSM_RFCOMM, SIGNALLING};
+use super::link_id::LinkId;
 use super::rfcomm::{RfcommFrame, rfcomm};
-use crate::reader::Record;
+use crate::record::Record;
 use crate::source::u16_at;
 
 /// Mask of a handle: twelve bits.
@@ -27,17 +28,6 @@ const SYNCHRONOUS_COMPLETE: u8 = 0x2c;
 const LE_META: u8 = 0x3e;
 const LE_CONNECTION: u8 = 0x01;
 const LE_ENHANCED_CONNECTION: u8 = 0x0a;
-
-/// One connection. Handles are reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkId {
-    /// Controller.
-    pub adapter: u16,
-    /// Handle at that controller.
-    pub handle: u16,
-    /// Number of earlier connections with this handle.
-    pub connection: u32,
-}
 
 /// Event of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

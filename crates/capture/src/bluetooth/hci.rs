@@ -1,6 +1,6 @@
 //! HCI packet of a record (Bluetooth Core 5.4, volume 4, part E, section 5.4).
 
-use crate::reader::{LinkType, Record};
+use crate::record::{LinkType, Record};
 use crate::source::{u16_at, u32_at};
 
 /// Type of an HCI packet.

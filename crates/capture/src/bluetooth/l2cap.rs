@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::decoder::LinkId;
+use super::link_id::LinkId;
 use crate::source::u16_at;
 
 /// Service number of RFCOMM.

@@ -7,6 +7,7 @@ mod decoder;
 mod hci;
 mod infer;
 mod l2cap;
+mod link_id;
 mod picture;
 mod rfcomm;
 mod throughput;
@@ -14,9 +15,10 @@ mod throughput;
 pub use analysis::{
     Analysis, BluetoothReport, Commands, Dwell, Interval, Link, ModeChange, Sniffs, analyse,
 };
-pub use decoder::{Decoder, Happening, LinkId};
+pub use decoder::{Decoder, Happening};
 pub use hci::{HciKind, HciPacket, hci};
 pub use infer::{Inferred, ResetBy, Side, StateMachine};
 pub use l2cap::PSM_RFCOMM;
+pub use link_id::LinkId;
 pub use rfcomm::{RfcommFrame, RfcommKind, rfcomm};
 pub use throughput::{Blackouts, Direction, Throughput};

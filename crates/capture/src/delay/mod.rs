@@ -4,6 +4,8 @@
 
 mod arrivals;
 mod clock;
+mod handover;
+mod interface_log;
 mod owd;
 mod phases;
 mod probes;
@@ -12,11 +14,12 @@ mod tcp;
 
 pub use arrivals::Arrivals;
 pub use clock::{ClockBound, ClockSegment};
+pub use handover::{Handover, HandoverRssi, Phases, PhasesReport};
 pub use owd::{
     DelayReport, OwdError, Places, Segment, Segments, Transfer, one_way, proxy_log, rfcomm_stream,
     tcp_transfer,
 };
-pub use phases::{Handover, Phases, PhasesReport, phases};
+pub use phases::phases;
 pub use probes::{OnWire, Protocol, WireClock, WireProbes, WireTimes, wire_probes};
-pub use rssi::{HandoverRssi, add_rssi};
+pub use rssi::add_rssi;
 pub use tcp::{TcpSegment, tcp};

@@ -1,16 +1,11 @@
-//! Handovers in four phases ("Understanding the Networking Performance of Wear OS", section 6.3):
-//! P1 the old network is connected without data, P2 no network is available, P3 the new network is
-//! available but not connected, P4 it is connected without data.
+//! Phases of handovers, from logs of connectivity and of the application's data.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use serde::Serialize;
-
-use super::rssi::HandoverRssi;
+use super::handover::{Handover, Phases, PhasesReport};
+use super::interface_log::{Entry, read};
 use crate::error::CaptureError;
-use crate::lines::{Lines, fields};
-use crate::source::Source;
 
 const STATES_HEADER: &str = "time_s,interface,state";
 const BYTES_HEADER: &str = "time_s,interface,app_bytes";
@@ -21,54 +16,6 @@ enum State {
     Off,
     Available,
     Connected,
-}
-
-/// Durations of the phases, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Phases {
-    /// Old network connected, without data.
-    pub p1_s: f64,
-    /// No network.
-    pub p2_s: f64,
-    /// New network there, not connected.
-    pub p3_s: f64,
-    /// New network connected, without data.
-    pub p4_s: f64,
-}
-
-/// One handover.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Handover {
-    /// Interface that was left.
-    pub from: String,
-    /// Interface that replaced it.
-    pub to: String,
-    /// Time of the last data over the old interface.
-    pub last_data_s: f64,
-    /// Time of the first data over the new interface.
-    pub first_data_s: f64,
-    /// Phases in between.
-    pub phases: Phases,
-    /// Signal strengths, if a log has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rssi: Option<HandoverRssi>,
-}
-
-impl Handover {
-    fn is_same(&self, other: &Self) -> bool {
-        self.from == other.from && self.last_data_s == other.last_data_s
-    }
-}
-
-/// All handovers of a log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PhasesReport {
-    /// Means over all handovers; `None` without any.
-    pub phases: Option<Phases>,
-    /// Handovers in order.
-    pub handovers: Vec<Handover>,
-    /// Number of lost connections after which no data arrived over another interface.
-    pub unfinished: u64,
 }
 
 /// Finds the handovers in a connectivity log (`time_s,interface,state` with off, available or
@@ -127,8 +74,6 @@ fn micros(s: f64) -> f64 {
     (s * 1e6).round() / 1e6
 }
 
-pub(super) type Entry<T> = (f64, String, T);
-
 /// The handover that follows the loss of `old` at `lost`.
 fn handover(
     lost: f64,
@@ -181,38 +126,6 @@ fn handover(
         },
         rssi: None,
     })
-}
-
-/// Lines of time, interface and a third field, in the order of their times.
-pub(super) fn read<R: Read, T>(
-    file: &str,
-    from: R,
-    header: &str,
-    value: impl Fn(&str) -> Result<T, String>,
-) -> Result<Vec<Entry<T>>, CaptureError> {
-    let mut lines = Lines::new(Source::new(file, from));
-    if !lines.advance()? || lines.line().trim() != header {
-        return Err(lines.error(format!("must begin with `{header}`")));
-    }
-    let mut all: Vec<Entry<T>> = Vec::new();
-    while lines.advance()? {
-        if lines.line().trim().is_empty() {
-            continue;
-        }
-        let Some([at, interface, what]) = fields::<3>(lines.line()) else {
-            return Err(lines.error(format!("not three fields, as in `{header}`")));
-        };
-        let time = at.parse::<f64>().ok().filter(|t| t.is_finite());
-        let Some(time) = time else {
-            return Err(lines.error(format!("`{at}` is not a time in seconds")));
-        };
-        if all.last().is_some_and(|(before, ..)| time < *before) {
-            return Err(lines.error(format!("time goes back to {time}")));
-        }
-        let what = value(what).map_err(|e| lines.error(e))?;
-        all.push((time, interface.to_owned(), what));
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::io::Read;
 
 use crate::error::CaptureError;
 use crate::network::{Flow, Network, network};
-use crate::reader::{LinkType, Reader, Record};
+use crate::reader::Reader;
+use crate::record::{LinkType, Record};
 use crate::source::{u16_at, u32_at};
 use crate::wifi::{self, Frame};
 

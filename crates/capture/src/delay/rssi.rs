@@ -3,9 +3,8 @@
 
 use std::io::Read;
 
-use serde::Serialize;
-
-use super::phases::{PhasesReport, read};
+use super::handover::{HandoverRssi, PhasesReport};
+use super::interface_log::read;
 use crate::error::CaptureError;
 
 const HEADER: &str = "time_s,interface,rssi_dbm";
@@ -13,20 +12,6 @@ const HEADER: &str = "time_s,interface,rssi_dbm";
 const RANGE_DBM: (f64, f64) = (-150.0, 50.0);
 /// Maximum age of a reading, in seconds.
 const FRESH_S: f64 = 5.0;
-
-/// Signal strengths around a handover in dBm; `None` where the log has no reading in the 5 s
-/// before.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct HandoverRssi {
-    /// Old interface, at its last data.
-    pub at_last_data_dbm: Option<f64>,
-    /// Old interface, when its connection was lost: the end of P1.
-    pub at_loss_dbm: Option<f64>,
-    /// Old interface, minimum during P1.
-    pub lowest_in_p1_dbm: Option<f64>,
-    /// New interface, at its first data.
-    pub new_at_first_data_dbm: Option<f64>,
-}
 
 /// Adds a log of signal strengths (`time_s,interface,rssi_dbm`) to the handovers of a report.
 ///

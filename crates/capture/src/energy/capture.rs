@@ -6,8 +6,10 @@ use std::io::Read;
 use mpbond_radio::{Direction, InterfaceId};
 use mpbond_units::Timestamp;
 
+use super::accounts::{Accounts, DISORDER};
+use super::error::EnergyError;
 use super::local::Local;
-use super::{Accounts, DEVICE, DISORDER, EnergyError};
+use super::options::DEVICE;
 use crate::error::{CaptureError, Place};
 use crate::network::{Flow, NotNetwork, network};
 use crate::reader::Reader;

@@ -4,6 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+/// Device of captures without a device name.
+pub(super) const DEVICE: &str = "device";
+
 /// Options of an energy report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EnergyOptions {
@@ -43,7 +46,7 @@ impl EnergyOptions {
 
     pub(super) fn background_of(&self, device: &str) -> Option<f64> {
         let named =
-            |(name, _): &&(Option<String>, f64)| name.as_deref().unwrap_or(super::DEVICE) == device;
+            |(name, _): &&(Option<String>, f64)| name.as_deref().unwrap_or(DEVICE) == device;
         self.backgrounds_mw.iter().find(named).map(|(_, mw)| *mw)
     }
 

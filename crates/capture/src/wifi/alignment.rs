@@ -2,9 +2,22 @@
 
 use super::bridge::Bridge;
 use super::clock::{ClockFit, ClockRelation};
-use super::merge::Bridging;
 use super::reference::compare;
 use super::sniffer::Seen;
+
+/// Conversion of times by one sniffer's clock to times by another's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Bridging {
+    /// By a piecewise linear function of all common frames: least jitter.
+    #[default]
+    Fit,
+    /// By the closest common frame before it, as if both clocks ran at the same rate from there on
+    /// ("Toward Accurate Network Delay Measurement on Android Phones", equation 5).
+    Nearest,
+    /// By the closest common frame before it and the skew of the clocks (there,
+    /// equation 4).
+    NearestSkew,
+}
 
 /// Relations of all clocks to the first.
 pub(super) struct Clocks(pub(super) Vec<Option<Clock>>);

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
-use crate::reader::{LinkType, Record};
+use crate::record::{LinkType, Record};
 use crate::source::{u16_at, u32_at};
 
 /// Maximum number of octets that identify a frame.

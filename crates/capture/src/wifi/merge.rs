@@ -1,39 +1,14 @@
 //! Merges captures: each transmission once, at its time by the main sniffer's clock.
 
-use super::alignment::Clocks;
+use super::alignment::{Bridging, Clocks};
 use super::matching::Matching;
-use super::merged::Merged;
+use super::merged::{Merged, Times};
 use super::sniffer::{Seen, Sniffer};
 
 /// Maximum number of captures: origins are bits of a word.
 const MAX_SNIFFERS: usize = 64;
 /// Limits of the tolerance between time stamps: at the upper one, retransmissions run together.
 const TOLERANCE_NS: (f64, f64) = (10e3, 2e6);
-
-/// Time of a merged frame.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Times {
-    /// Mean over all sniffers that captured it, in the main clock: least jitter.
-    #[default]
-    Consensus,
-    /// The main sniffer's own time stamp where it has one, as in "Toward Accurate Network Delay
-    /// Measurement on Android Phones", section 3.2.
-    Main,
-}
-
-/// Conversion of times by one sniffer's clock to times by another's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Bridging {
-    /// By a piecewise linear function of all common frames: least jitter.
-    #[default]
-    Fit,
-    /// By the closest common frame before it, as if both clocks ran at the same rate from there on
-    /// ("Toward Accurate Network Delay Measurement on Android Phones", equation 5).
-    Nearest,
-    /// By the closest common frame before it and the skew of the clocks (there,
-    /// equation 4).
-    NearestSkew,
-}
 
 /// Reason why captures cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

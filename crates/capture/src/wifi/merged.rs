@@ -9,11 +9,21 @@ use super::alignment::Clock;
 use super::estimate::{consensus, estimate, weights};
 use super::frame::FrameKind;
 use super::matching::Matching;
-use super::merge::Times;
 use super::report::{InputReport, MergeReport};
 use super::sniffer::Sniffer;
 use crate::pcapng_write::PcapngWriter;
-use crate::reader::LinkType;
+use crate::record::LinkType;
+
+/// Time of a merged frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Times {
+    /// Mean over all sniffers that captured it, in the main clock: least jitter.
+    #[default]
+    Consensus,
+    /// The main sniffer's own time stamp where it has one, as in "Toward Accurate Network Delay
+    /// Measurement on Android Phones", section 3.2.
+    Main,
+}
 
 /// One transmission.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,10 +15,11 @@ mod report;
 mod sniffer;
 pub mod truth;
 
+pub use alignment::Bridging;
 pub use clock::{ClockFit, ClockRelation};
 pub use frame::{Frame, FrameKind, frame};
-pub use merge::{Bridging, MergeError, Times, merge, merge_by};
-pub use merged::{Merged, MergedFrame};
+pub use merge::{MergeError, merge, merge_by};
+pub use merged::{Merged, MergedFrame, Times};
 pub use packet::{Sealed, packets};
 pub use report::{InputReport, MergeReport};
 pub use sniffer::Sniffer;

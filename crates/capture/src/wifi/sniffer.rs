@@ -6,7 +6,8 @@ use mpbond_units::Timestamp;
 
 use super::frame::{FrameKind, HASHED, frame};
 use crate::error::CaptureError;
-use crate::reader::{LinkType, Reader, Record};
+use crate::reader::Reader;
+use crate::record::{LinkType, Record};
 
 /// Frame of a sniffer, as needed for matching.
 #[derive(Debug, Clone, Copy, PartialEq)]
