@@ -465,7 +465,10 @@ impl<'a> Engine<'a> {
 
 /// Whether an error concerns an earlier packet, or a path that may recover.
 fn passing(e: &io::Error) -> bool {
-    use io::ErrorKind::*;
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable,
+        WouldBlock,
+    };
     matches!(
         e.kind(),
         ConnectionRefused

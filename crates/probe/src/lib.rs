@@ -23,6 +23,7 @@ mod stamping;
 mod statistics;
 mod stream;
 mod sys;
+mod tcp;
 mod tls;
 pub mod traffic;
 mod wire_clock;

@@ -1,17 +1,15 @@
 //! Probes over TCP, one at a time: handshakes, refusals, HTTP on an open connection, TLS.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-
-use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::asking::Asking;
 use crate::background::Waker;
 use crate::error::ProbeError;
 use crate::options::{Method, Options};
 use crate::record::{Pair, Probe, Stamps, UserSource};
-use crate::{place, sys, tls};
+use crate::tcp::{self, local_address, timed_out};
+use crate::{sys, tls};
 
 /// Maximum length of a response in one segment.
 const REPLY: usize = 16 * 1024;
@@ -47,7 +45,7 @@ pub(crate) fn run(
                 }
                 probe
             }
-            Method::Tls => tls::probe(seq, options, tcp(options)?)?,
+            Method::Tls => tls::probe(seq, options, tcp::socket(options)?)?,
             _ => handshake(seq, options)?,
         };
         if !each(probe) {
@@ -61,35 +59,8 @@ fn sleep_until(at: Instant) {
     std::thread::sleep(at.saturating_duration_since(Instant::now()));
 }
 
-fn tcp(options: &Options) -> Result<Socket, ProbeError> {
-    let failed = ProbeError::io("a TCP socket");
-    let domain = Domain::for_address(options.target);
-    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(&failed)?;
-    // `connect` observes it as well.
-    socket
-        .set_write_timeout(Some(options.timeout))
-        .map_err(&failed)?;
-    socket.set_tcp_nodelay(true).map_err(&failed)?;
-    place::bind_with_port(&socket, options)?;
-    Ok(socket)
-}
-
-pub(crate) fn local_address(socket: &Socket) -> Option<SocketAddr> {
-    socket.local_addr().ok()?.as_socket()
-}
-
-pub(crate) fn timed_out(e: &io::Error) -> bool {
-    matches!(
-        e.kind(),
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-    ) || matches!(
-        e.raw_os_error(),
-        Some(libc::EINPROGRESS | libc::EHOSTUNREACH | libc::ENETUNREACH)
-    )
-}
-
 fn handshake(seq: u32, options: &Options) -> Result<Probe, ProbeError> {
-    let socket = tcp(options)?;
+    let socket = tcp::socket(options)?;
     let to = options.target.into();
     let out_ns = sys::now_ns();
     let done = socket.connect(&to);
@@ -145,7 +116,7 @@ struct Connection {
 
 impl Connection {
     fn open(options: &Options) -> Result<Self, ProbeError> {
-        let socket = tcp(options)?;
+        let socket = tcp::socket(options)?;
         socket
             .connect(&options.target.into())
             .map_err(|e| match timed_out(&e) {

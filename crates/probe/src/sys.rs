@@ -43,7 +43,10 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Enables all stamps, for packets in both directions.
 pub(crate) fn ask_for_stamps(socket: &impl AsFd) -> io::Result<()> {
-    use flags::*;
+    use flags::{
+        OPT_ID, OPT_TSONLY, OPT_TX_SWHW, RAW_HARDWARE, RX_HARDWARE, RX_SOFTWARE, SOFTWARE,
+        TX_HARDWARE, TX_SOFTWARE,
+    };
     let all = TX_HARDWARE
         | TX_SOFTWARE
         | RX_HARDWARE

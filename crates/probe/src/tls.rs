@@ -16,7 +16,7 @@ use crate::asking::Asking;
 use crate::error::ProbeError;
 use crate::options::Options;
 use crate::record::Probe;
-use crate::stream::{local_address, timed_out};
+use crate::tcp::{local_address, timed_out};
 
 /// Maximum length of a server's flight, certificates included.
 const FLIGHT: usize = 128 * 1024;

@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use super::account::{Account, DirectionSummary, RawDelay};
 use super::connection::{Connection, Heard, Patience, Target, Up, exchange, greet, name};
+use super::hello::{Hello, MAX_DURATION};
 use super::sender::OPEN;
-use super::wire::{Frame, Hello, Kind, MAX_DURATION};
+use super::wire::{Frame, Kind};
 use super::{Direction, Flow};
 use crate::clock_offset::ClockOffset;
 use crate::error::ProbeError;

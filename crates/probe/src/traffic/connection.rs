@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use mpbond_statistics::clock::ClockFit;
 
+use super::hello::Hello;
 use super::sender::{Work, Writer, prepare, send};
 use super::socks5;
-use super::wire::{Frame, Hello, Kind};
+use super::wire::{Frame, Kind};
 use super::{Flow, wire};
 use crate::clock_offset::Exchange;
 use crate::sys;

@@ -7,8 +7,9 @@ use mpbond_statistics::clock::ClockFit;
 
 use super::client::{self, ClientOptions};
 use super::connection::{Target, refused};
+use super::hello::Hello;
 use super::runs::{self, Receipt};
-use super::wire::{Frame, Hello, Kind, sent_ns};
+use super::wire::{Frame, Kind, sent_ns};
 use super::{Flow, socks5};
 
 /// Passes octets to a server, a client or a SOCKS5 client (selected by the first octet), as if from

@@ -6,6 +6,7 @@ mod account;
 mod client;
 mod connection;
 mod flow;
+mod hello;
 mod hostile;
 mod picture;
 mod runs;

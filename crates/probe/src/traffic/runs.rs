@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::hello::Hello;
 use super::sender::OPEN;
-use super::wire::Hello;
 use crate::sys;
 
 /// Maximum number of runs.

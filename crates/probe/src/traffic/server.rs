@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::hello::Hello;
 use super::runs::{Receipt, Run, Runs, Taken};
 use super::sender::{Work, Writer, prepare, send};
-use super::wire::{Frame, Hello, Kind, receipt, refusal};
+use super::wire::{Frame, Kind, receipt, refusal};
 use crate::error::ProbeError;
 use crate::sys;
 
