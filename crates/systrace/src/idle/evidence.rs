@@ -10,7 +10,7 @@ use crate::event::TaskState;
 const AFTER_NS: u64 = 10_000_000;
 
 /// Maximum time from the end of an episode to an event that counts as its consequence, ns.
-pub(super) const NEXT_NS: u64 = 3_000_000;
+const NEXT_NS: u64 = 3_000_000;
 
 /// Maximum number of suspects of an episode: later tasks are woken by earlier ones.
 const MAX_SUSPECTS: usize = 8;
@@ -281,6 +281,15 @@ impl Index<'_> {
         let most = steps.iter().max().copied().unwrap_or(0);
         // Timers are late by up to a tick or by the CPU's idle exit latency.
         least >= SHORTEST_NS && most - least <= least / 10 + 1_000_000
+    }
+
+    /// Slices of a thread that begin right after an episode.
+    fn functions_next(&self, tid: u32, e: &Episode) -> Vec<String> {
+        let next = self
+            .spans
+            .starting(tid, e.end, e.end.saturating_add(NEXT_NS));
+        next.map(|s| self.trace.strings.get(s.name).to_owned())
+            .collect()
     }
 
     /// Requests that wait across the episode, except those whose server waits for another request

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::episode::Episode;
-use super::evidence::NEXT_NS;
 use super::ipc::Request;
 use super::rules::IdleRules;
 use super::spans::Spans;
@@ -152,15 +151,6 @@ impl<'t> Index<'t> {
         let across = self.spans.across(tid, e.start, e.end);
         across
             .map(|s| self.trace.strings.get(s.name).to_owned())
-            .collect()
-    }
-
-    /// Slices of a thread that begin right after an episode.
-    pub(super) fn functions_next(&self, tid: u32, e: &Episode) -> Vec<String> {
-        let next = self
-            .spans
-            .starting(tid, e.end, e.end.saturating_add(NEXT_NS));
-        next.map(|s| self.trace.strings.get(s.name).to_owned())
             .collect()
     }
 

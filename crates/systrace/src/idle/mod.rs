@@ -5,6 +5,7 @@ mod episode;
 mod evidence;
 mod index;
 mod ipc;
+mod matching;
 mod report;
 mod rules;
 mod spans;
