@@ -1,19 +1,16 @@
-//! An Android device, through adb: atrace or Perfetto while a scenario is played.
+//! Recordings of an Android device: atrace or Perfetto while a scenario is played.
 
-use std::fs::File;
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use mpbond_command::{Failure, note, print};
-use mpbond_systrace::{Scenario, Step, Summary};
+use mpbond_command::{Failure, print};
+use mpbond_systrace::Scenario;
 
+use super::device::Device;
 use super::extras::ExtraArgs;
-use super::output::{create, lacks};
+use super::output::{contents, create};
 use crate::trace::form::make_folder;
-use crate::trace::input::bad;
 
 /// Time of the recorder until its first event.
 const LEAD: Duration = Duration::from_millis(1_500);
@@ -243,147 +240,4 @@ fn config(seconds: u64, kib: u64) -> String {
         text += &format!("atrace_categories: \"{category}\" ");
     }
     text + "atrace_apps: \"*\" } } }"
-}
-
-/// A running adb with a command of the device; ended when dropped.
-pub(super) struct Recorder(Child);
-
-impl Recorder {
-    fn of(command: &mut Command) -> Result<Self, Failure> {
-        let child = command.spawn();
-        child
-            .map(Self)
-            .map_err(|e| Failure::run(format_args!("adb: {e}")))
-    }
-
-    pub(super) fn wait(&mut self) -> Result<ExitStatus, Failure> {
-        let status = self.0.wait();
-        status.map_err(|e| Failure::run(format_args!("adb: {e}")))
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        // Without effect on one that has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A connected device.
-pub(super) struct Device {
-    serial: Option<String>,
-}
-
-impl Device {
-    fn find(serial: Option<String>) -> Result<Self, Failure> {
-        let device = Self { serial };
-        let output = device
-            .adb(&["get-state"])
-            .output()
-            .map_err(|e| lacks(format!("adb cannot be run ({e}); Debian has it in adb")))?;
-        let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        if state == "device" {
-            return Ok(device);
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next().unwrap_or("").trim();
-        Err(lacks(format!("adb reaches no device: {said}{state}")))
-    }
-
-    fn adb(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("adb");
-        if let Some(serial) = &self.serial {
-            command.args(["-s", serial]);
-        }
-        command.args(arguments).stdin(Stdio::null());
-        command
-    }
-
-    pub(super) fn shell(&self, line: &str) -> Result<String, Failure> {
-        let output = self
-            .adb(&["shell", line])
-            .output()
-            .map_err(|e| Failure::run(format_args!("adb: {e}")))?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next().unwrap_or("").to_owned();
-        Err(Failure::run(format_args!(
-            "adb shell {line}: {} {said}",
-            output.status
-        )))
-    }
-
-    /// Width and height in pixels; `wm size` may print an override last.
-    fn screen(&self) -> Result<(u32, u32), Failure> {
-        let text = self.shell("wm size")?;
-        let size = text.lines().rev().find_map(|line| {
-            let (width, height) = line.rsplit_once(": ")?.1.split_once('x')?;
-            Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
-        });
-        size.ok_or_else(|| {
-            Failure::run(format_args!(
-                "adb shell wm size: no size in {}",
-                text.trim()
-            ))
-        })
-    }
-
-    /// Starts the recorder, with its output unchanged into a file.
-    fn start(&self, line: &str, out: File) -> Result<Recorder, Failure> {
-        Recorder::of(self.adb(&["exec-out", line]).stdout(out))
-    }
-
-    /// Starts a command in the device's shell.
-    pub(super) fn spawn(&self, line: &str) -> Result<Recorder, Failure> {
-        Recorder::of(self.adb(&["shell", line]).stdout(Stdio::null()))
-    }
-
-    /// Writes the output of a command, unchanged, into a file.
-    pub(super) fn save(&self, line: &str, out: File) -> Result<(), Failure> {
-        let status = self.start(line, out)?.wait()?;
-        if status.success() {
-            return Ok(());
-        }
-        Err(Failure::run(format_args!("adb exec-out {line}: {status}")))
-    }
-
-    fn play(&self, steps: &[Step], width: u32, height: u32, wait: bool) -> Result<(), Failure> {
-        for step in steps {
-            match step {
-                Step::WaitMs(ms) => std::thread::sleep(Duration::from_millis(*ms)),
-                Step::Ask(what) if wait && io::stdin().is_terminal() => {
-                    note!("mpbond trace: please {what}, then press Enter");
-                    let mut line = String::new();
-                    let _ = io::stdin().read_line(&mut line);
-                }
-                Step::Ask(what) => note!("mpbond trace: now please {what}"),
-                other => {
-                    if let Some(line) = other.command(width, height) {
-                        self.shell(&line)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Reads a recording; returns a line about its contents.
-pub(super) fn contents(file: &Path) -> Result<String, Failure> {
-    let input =
-        File::open(file).map_err(|e| Failure::run(format_args!("{}: {e}", file.display())))?;
-    let summary = Summary::of(input).map_err(|e| bad(file, &e))?;
-    let events: u64 = summary.events.values().sum();
-    let whole = match &summary.incomplete {
-        Some(why) => format!("; not whole: {why}"),
-        None => String::new(),
-    };
-    let what = match summary.samples {
-        Some(n) => format!("{n} samples"),
-        None => format!("{events} events in {:.3} s", summary.span_s),
-    };
-    Ok(format!("{}: {what}{whole}\n", file.display()))
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use mpbond_command::Failure;
 
-use super::adb::{Device, Recorder, contents};
-use super::output::{create, lacks};
+use super::device::{Device, Recorder};
+use super::output::{contents, create, lacks};
 
 /// Files on the device, in a folder that its shell may write.
 const METHODS: &str = "/data/local/tmp/mpbond-methods.trace";

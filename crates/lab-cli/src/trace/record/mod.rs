@@ -2,6 +2,7 @@
 
 mod adb;
 mod counters;
+mod device;
 mod events;
 mod extras;
 mod output;
