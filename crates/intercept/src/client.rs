@@ -3,16 +3,14 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
+use crate::closing::{answer_and_close, reset_on_close};
 use crate::http::{self, Framing};
-use crate::intercepted::answer_and_close;
 use crate::refusal::Refusal;
 
 /// A client whose connection has been confirmed.
@@ -62,14 +60,6 @@ impl Client {
         reset_on_close(self.socket());
         // Dropping the writer would send a FIN first.
         self.writer.forget();
-    }
-}
-
-/// Makes closing this socket send a reset.
-pub(crate) fn reset_on_close(stream: &TcpStream) {
-    // If the option cannot be set, the client sees a FIN instead of a reset.
-    if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
-        tracing::debug!(%error, "cannot reset a client");
     }
 }
 

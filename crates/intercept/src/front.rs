@@ -16,8 +16,9 @@ use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
+use crate::closing::answer_and_close;
 use crate::intent::{BadIntent, Intent, Warnings};
-use crate::intercepted::{Intercepted, Pending, answer_and_close};
+use crate::intercepted::{Intercepted, Pending};
 use crate::reception::{Listening, Reception};
 use crate::{Credentials, Destination, http, original, socks5};
 

@@ -2,26 +2,18 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-use crate::client::{Client, reset_on_close};
+use crate::client::Client;
+use crate::closing::{answer_and_close, reset_on_close};
 use crate::destination::Destination;
 use crate::http::{self, Framing};
 use crate::intent::Intent;
 use crate::refusal::Refusal;
 use crate::{socks4, socks5};
-
-/// Maximum time for a refused client to read its answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Maximum number of bytes read from a refused client before closing: unread bytes would turn the
-/// close into a reset, which discards the answer (RFC 9112, section 9.6).
-const MAX_DRAINED_BYTES: u64 = 256 * 1024;
 
 /// Method by which a connection was intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,19 +133,5 @@ impl Intercepted {
             }
             Pending::Nothing => reset_on_close(&self.stream),
         }
-    }
-}
-
-/// Sends an answer and closes the connection so that it is delivered.
-pub(crate) async fn answer_and_close(mut stream: TcpStream, answer: &[u8]) {
-    let exchange = async {
-        stream.write_all(answer).await?;
-        stream.shutdown().await?;
-        let mut rest = (&mut stream).take(MAX_DRAINED_BYTES);
-        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
-    };
-    // Errors and the timeout end the attempt.
-    if let Ok(Err(error)) = timeout(ANSWER_TIMEOUT, exchange).await {
-        tracing::debug!(%error, "refused client closed before reading its answer");
     }
 }

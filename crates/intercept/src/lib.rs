@@ -22,6 +22,7 @@
 #![deny(unsafe_code)]
 
 mod client;
+mod closing;
 mod credentials;
 mod destination;
 pub mod dns;
@@ -35,6 +36,7 @@ mod refusal;
 pub mod rules;
 mod socks4;
 pub mod socks5;
+mod socks_step;
 
 pub use client::{Client, ClientReader};
 pub use credentials::Credentials;

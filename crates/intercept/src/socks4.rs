@@ -9,7 +9,7 @@ use bytes::{Buf as _, BytesMut};
 
 use crate::Intent;
 use crate::destination::{BadDestination, Destination, MAX_NAME_BYTES};
-use crate::socks5::{BadHandshake, Failure, Step};
+use crate::socks_step::{BadHandshake, Failure, Step};
 
 pub(crate) const VERSION: u8 = 4;
 const COMMAND_CONNECT: u8 = 1;

@@ -10,7 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::{Buf, BytesMut};
 
 use crate::destination::{BadDestination, Destination};
-use crate::{BadIntent, Credentials, Intent, Refusal, socks4};
+use crate::{Credentials, Intent, Refusal, socks4};
+
+pub use crate::socks_step::{BadHandshake, Failure, Step};
 
 const VERSION: u8 = 5;
 /// Version of the user name and password sub-negotiation (RFC 1929, section 2).
@@ -34,52 +36,6 @@ const ADDRESS_TYPE_NOT_SUPPORTED: u8 = 8;
 /// buffered.
 pub const MAX_MESSAGE_BYTES: usize = socks4::MAX_REQUEST_BYTES;
 const _: () = assert!(MAX_MESSAGE_BYTES >= 1 + 1 + 255 + 1 + 255);
-
-/// Next action of a handshake.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Read more bytes, then call again.
-    NeedMore,
-    /// Send these bytes, then call again.
-    Send([u8; 2]),
-    /// The handshake is complete; reply with [`reply`], if the client's version is 5.
-    Connect(Destination),
-}
-
-/// A failed handshake. Send `answer`, if not empty, and close.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Answer to the client; empty if it does not speak SOCKS.
-    pub answer: Vec<u8>,
-    /// Cause of the failure.
-    pub reason: BadHandshake,
-}
-
-/// Cause of a failed handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadHandshake {
-    /// The first octet of a message is not the expected version.
-    #[error("version {0} is not SOCKS 5 or 4")]
-    Version(u8),
-    /// The client offers no acceptable method.
-    #[error("no acceptable authentication method")]
-    NoMethod,
-    /// Wrong user name or password.
-    #[error("wrong user name or password")]
-    WrongCredentials,
-    /// Unknown parameters behind the user name.
-    #[error(transparent)]
-    Intent(#[from] BadIntent),
-    /// BIND, UDP ASSOCIATE, or an unknown command.
-    #[error("command {0} is not supported, only CONNECT is")]
-    Command(u8),
-    /// An unknown address type.
-    #[error("address type {0} is not supported")]
-    AddressType(u8),
-    /// The destination is invalid.
-    #[error(transparent)]
-    Destination(#[from] BadDestination),
-}
 
 /// A reply (RFC 1928, section 6) with this code.
 ///
@@ -303,7 +259,7 @@ fn non_zero(ip: IpAddr, port: u16) -> Result<Destination, BadDestination> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Class;
+    use crate::{BadIntent, Class};
     use proptest::prelude::*;
 
     /// Feeds `bytes` to a handshake in pieces of the given sizes, cyclically; returns the bytes

@@ -10,20 +10,18 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, warn};
 
+use super::check::check;
+use super::config::{Method, RulesConfig};
+use super::error::RulesError;
+use super::family::Family;
+use super::guard_time::{GUARD_TIME, LOOK_EVERY};
 use super::interface;
 use super::owner::Owner;
-use super::routing::{self, ALL_TABLES, Family, Slot};
+use super::routing::{self, Slot};
 use super::script::script;
-use super::{Method, RulesConfig, stale};
-
-/// Smallest number of the first routing table: smaller ones may be the system's.
-const MIN_ROUTE_TABLE: u32 = 256;
-/// Numbers from here on leave no room for all tables.
-const NO_ROUTE_TABLE: u32 = u32::MAX - ALL_TABLES;
-const MAX_ROUTE_TABLE: u32 = NO_ROUTE_TABLE - 1;
-
-/// Maximum length of an interface name in bytes (IFNAMSIZ without the terminating zero).
-const MAX_INTERFACE_BYTES: usize = 15;
+use super::stale::{self, remove_routing};
+use super::tables::Tables;
+use super::tools::{MAX_COMPLAINT_BYTES, batch, one_line, run};
 
 /// The guard. `$1` is the nftables table; the others are batches of `ip`: `$2` (IPv4) and `$3`
 /// (IPv6) remove the routing rules that lead to the interface, `$4` and `$5` all; `$6` is the
@@ -82,66 +80,6 @@ const STOPPED: &[u8] = b"stopped\n";
 /// the commands before it.
 const SENTINEL: &str = "describe ip ttl\n";
 const SENTINEL_ANSWER: &str = "payload expression";
-
-/// Maximum time to wait for the guard to clean up.
-pub(super) const GUARD_TIME: Duration = Duration::from_secs(3);
-
-/// Interval at which the rules or the interface of an earlier guard are looked at.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// Maximum length of a tool's error message in bytes.
-const MAX_COMPLAINT_BYTES: u64 = 2000;
-
-/// Error of installing or inspecting rules.
-#[derive(Debug, thiserror::Error)]
-pub enum RulesError {
-    /// `nft`, `ip` or `sh` cannot be run.
-    #[error("cannot run {tool}: {cause}; transparent interception needs nftables and iproute2")]
-    Missing {
-        /// Name of the program.
-        tool: &'static str,
-        /// Error of the operating system.
-        cause: io::Error,
-    },
-    /// The tool failed; most often for lack of CAP_NET_ADMIN.
-    #[error("{tool} failed: {complaint}")]
-    Refused {
-        /// Name of the program.
-        tool: &'static str,
-        /// Its error message, on one line.
-        complaint: String,
-    },
-    /// Another daemon is intercepting this host's traffic.
-    #[error("{0} is already intercepting connections on this host; stop it first")]
-    Busy(Owner),
-    /// Not a valid interface name.
-    #[error("{0:?} is not a valid interface name")]
-    Interface(String),
-    /// The interface cannot be created.
-    #[error("cannot create the interface {name}: {cause}")]
-    Tun {
-        /// Its name.
-        name: &'static str,
-        /// Error of the operating system.
-        cause: io::Error,
-    },
-    /// `own_mark` and `route_mark` are the same, or one is zero.
-    #[error("own_mark and route_mark must be two different marks, neither of them zero")]
-    Marks,
-    /// A routing table that is or may be the system's own (`rt_tables` names 0 and 253 to 255): the
-    /// table is flushed.
-    #[error("route_table must be 256 to {MAX_ROUTE_TABLE}, not {0}")]
-    RouteTable(u32),
-    /// `/proc` or a pipe failed.
-    #[error("cannot set up the rules: {0}")]
-    Io(io::Error),
-}
-
-impl From<io::Error> for RulesError {
-    fn from(cause: io::Error) -> Self {
-        Self::Io(cause)
-    }
-}
 
 /// Installed rules. See the [module](super) for their lifetime.
 #[derive(Debug)]
@@ -356,52 +294,6 @@ impl Drop for Rules {
     }
 }
 
-/// Rejects values that would alter the script or conflict with the system.
-pub(super) fn check(config: &RulesConfig) -> Result<(), RulesError> {
-    for name in &config.forwarded {
-        let good = |b: u8| b.is_ascii_alphanumeric() || b"_-.@:".contains(&b);
-        let fits = (1..=MAX_INTERFACE_BYTES).contains(&name.len());
-        if !fits || !name.bytes().all(good) {
-            return Err(RulesError::Interface(name.clone()));
-        }
-    }
-    let marks = [config.own_mark, config.route_mark];
-    if marks.contains(&0) || config.own_mark == config.route_mark {
-        return Err(RulesError::Marks);
-    }
-    match config.route_table {
-        ..MIN_ROUTE_TABLE | NO_ROUTE_TABLE.. => Err(RulesError::RouteTable(config.route_table)),
-        _ => Ok(()),
-    }
-}
-
-/// The tables of mpbond, found by name.
-pub(super) struct Tables {
-    pub(super) living: Vec<Owner>,
-    pub(super) dead: Vec<Owner>,
-}
-
-impl Tables {
-    pub(super) fn read() -> Result<Self, RulesError> {
-        let text = run("nft", &["list", "tables", "inet"], None)?;
-        let names = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("table inet "));
-        let (living, dead) = names
-            .filter_map(Owner::from_table)
-            .partition(Owner::is_alive);
-        Ok(Self { living, dead })
-    }
-
-    pub(super) fn remove_dead(&self) -> Result<(), RulesError> {
-        for owner in &self.dead {
-            warn!(%owner, "removing stale nft rules of a dead process");
-            run("nft", &["delete", "table", "inet", &owner.table()], None)?;
-        }
-        Ok(())
-    }
-}
-
 /// Fails while a process intercepts. With the exception of one, waits for others, which may be
 /// those before that one: their guards still remove rules.
 fn no_one_but(exception: Option<u32>) -> Result<(), RulesError> {
@@ -424,73 +316,6 @@ fn check_script(text: &str) -> Result<(), RulesError> {
     run("nft", &["-c", "-f", "-"], Some(text)).map(drop)
 }
 
-/// Runs a batch of `ip`.
-pub(super) fn batch(family: Family, text: &str) -> Result<(), RulesError> {
-    run("ip", &[family.option(), "-batch", "-"], Some(text)).map(drop)
-}
-
-/// Removes the routing rules of earlier processes that were killed together with their guards.
-pub(super) fn remove_routing(config: &RulesConfig, slots: &[Slot]) {
-    for slot in slots {
-        for family in Family::BOTH {
-            try_batch(family, &routing::removal(config, *slot, family));
-        }
-    }
-}
-
-/// Runs a batch of `ip`, each command of which may fail: where there is nothing to be removed.
-pub(super) fn try_batch(family: Family, text: &str) {
-    let arguments = [family.option(), "-force", "-batch", "-"];
-    let _ = run("ip", &arguments, Some(text));
-}
-
-/// Runs a tool and returns its standard output.
-pub(super) fn run(
-    tool: &'static str,
-    arguments: &[&str],
-    input: Option<&str>,
-) -> Result<String, RulesError> {
-    let stdin = match input {
-        Some(_) => Stdio::piped(),
-        None => Stdio::null(),
-    };
-    let mut child = Command::new(tool)
-        .args(arguments)
-        .stdin(stdin)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|cause| RulesError::Missing { tool, cause })?;
-    if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
-        // If a tool fails early, its own error message is better than EPIPE. Scripts are much
-        // shorter than the pipe's capacity.
-        if let Err(error) = stdin.write_all(text.as_bytes()) {
-            debug!(tool, %error, "tool did not read all of its input");
-        }
-    }
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        let complaint = one_line(&output.stderr);
-        return Err(RulesError::Refused { tool, complaint });
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Joins an error message of several lines, without the markers under its words.
-fn one_line(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<_> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.chars().all(|c| "^~ ".contains(c)))
-        .collect();
-    let mut line = lines.join(" / ");
-    if line.len() > MAX_COMPLAINT_BYTES as usize {
-        line = line.chars().take(MAX_COMPLAINT_BYTES as usize).collect();
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -501,34 +326,12 @@ mod tests {
     };
 
     #[test]
-    fn impossible_configurations() {
-        for name in ["", "a b", "x\"; drop", "lan0\n", "sixteen-letters-"] {
-            let mut config = RulesConfig::new(1);
-            config.forwarded = vec![name.into()];
-            let error = Rules::script(&config, OWNER).unwrap_err();
-            assert!(matches!(error, RulesError::Interface(n) if n == name));
-        }
-        for (own_mark, route_mark) in [(0, 1), (1, 0), (7, 7)] {
-            let mut config = RulesConfig::new(1);
-            (config.own_mark, config.route_mark) = (own_mark, route_mark);
-            let error = Rules::script(&config, OWNER).unwrap_err();
-            assert!(matches!(error, RulesError::Marks));
-        }
-        let mut config = RulesConfig::new(1);
-        config.route_table = 254;
-        let error = Rules::script(&config, OWNER).unwrap_err();
-        assert!(matches!(error, RulesError::RouteTable(254)));
+    fn scripts_are_shown_of_possible_configurations_only() {
         let text = Rules::script(&RulesConfig::new(1), OWNER).unwrap();
         assert!(text.starts_with("add table inet mpbond_1_2 { flags owner; }\n"));
-    }
-
-    #[test]
-    fn complaints_fit_a_line() {
-        let text = b"/dev/stdin:3:1-4: Error: No such file\nadd rule\n   ^^^^~~\n\n";
-        assert_eq!(
-            one_line(text),
-            "/dev/stdin:3:1-4: Error: No such file / add rule"
-        );
-        assert_eq!(one_line(&[b'x'; 9000]).len(), MAX_COMPLAINT_BYTES as usize);
+        let mut config = RulesConfig::new(1);
+        config.own_mark = 0;
+        let error = Rules::script(&config, OWNER).unwrap_err();
+        assert!(matches!(error, RulesError::Marks));
     }
 }

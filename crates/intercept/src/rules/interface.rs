@@ -13,20 +13,18 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::thread::sleep;
 use std::time::Instant;
 
 use tracing::warn;
 
-use super::guard::{GUARD_TIME, LOOK_EVERY, RulesError, batch, run, try_batch};
-use super::routing::{self, Family, Slot};
-use super::{RulesConfig, tun};
-
-/// Its addresses, in networks that are not used on the Internet: for benchmarks (RFC 2544, appendix
-/// C.2.2), with "mp" in ASCII, and unique local (RFC 4193), with "mpbond".
-pub(super) const V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0x6d, 0x70);
-pub(super) const V6: Ipv6Addr = Ipv6Addr::new(0xfd6d, 0x7062, 0x6f6e, 0x64, 0, 0, 0, 1);
+use super::config::RulesConfig;
+use super::error::RulesError;
+use super::family::Family;
+use super::guard_time::{GUARD_TIME, LOOK_EVERY};
+use super::routing::{self, Slot};
+use super::tools::{batch, run, try_batch};
+use super::tun;
 
 /// Creates the interface of the first of these slots that is free, without addresses. Waits while
 /// guards hold all of them.

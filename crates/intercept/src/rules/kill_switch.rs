@@ -10,8 +10,11 @@ use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use super::guard::{RulesError, check, run};
-use super::{RulesConfig, script};
+use super::check::check;
+use super::config::RulesConfig;
+use super::error::RulesError;
+use super::script;
+use super::tools::run;
 
 /// Name of the table, in nft's family `inet`.
 pub const TABLE: &str = "mpbond_kill_switch";

@@ -25,12 +25,9 @@
 //! The protocol of the rules is `kernel`, because systemd-networkd removes rules of other programs
 //! when it starts, except those.
 
-use std::net::IpAddr;
-
-use ipnet::IpNet;
-
-use super::interface;
-use super::{Ipv6, RulesConfig, script};
+use super::config::RulesConfig;
+use super::family::Family;
+use super::script;
 
 /// Preference of the first routing rule: after the table `local` (0), so that this host's own
 /// addresses stay local, and before the main table's.
@@ -52,8 +49,10 @@ const RULES: u32 = END + 1;
 /// Number of routing tables of a slot: for TPROXY, for connections, for name look-ups.
 const TABLES: u32 = 3;
 
-/// Number of routing tables of all slots.
-pub(super) const ALL_TABLES: u32 = 2 * TABLES;
+/// Smallest number of the first routing table: smaller ones may be the system's.
+pub(super) const MIN_ROUTE_TABLE: u32 = 256;
+/// The largest: behind it there is room for the tables of both slots.
+pub(super) const MAX_ROUTE_TABLE: u32 = u32::MAX - 2 * TABLES - 1;
 
 /// Port of name look-ups.
 const DNS: u16 = 53;
@@ -106,48 +105,6 @@ impl Slot {
     /// Routing table of name look-ups.
     fn names_table(self, config: &RulesConfig) -> u32 {
         self.tables(config)[2]
-    }
-}
-
-/// Address family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    pub(super) const BOTH: [Self; 2] = [Self::V4, Self::V6];
-
-    /// The families of intercepted traffic.
-    pub(super) fn intercepted(config: &RulesConfig) -> &'static [Self] {
-        match config.ipv6 {
-            Ipv6::Intercept => &Self::BOTH,
-            Ipv6::Reject => &[Self::V4],
-        }
-    }
-
-    /// Option of `ip`.
-    pub(super) fn option(self) -> &'static str {
-        match self {
-            Self::V4 => "-4",
-            Self::V6 => "-6",
-        }
-    }
-
-    /// The interface's address.
-    pub(super) fn address(self) -> IpAddr {
-        match self {
-            Self::V4 => interface::V4.into(),
-            Self::V6 => interface::V6.into(),
-        }
-    }
-
-    fn has(self, net: &IpNet) -> bool {
-        matches!(
-            (self, net),
-            (Self::V4, IpNet::V4(_)) | (Self::V6, IpNet::V6(_))
-        )
     }
 }
 

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
-use super::routing::Family;
-use super::{Ipv6, Method, RulesConfig, Udp};
+use super::config::{Ipv6, Method, RulesConfig, Udp};
+use super::family::Family;
 
 /// Networks never intercepted: this host and this link.
 const ALWAYS_EXCLUDED: [&str; 7] = [

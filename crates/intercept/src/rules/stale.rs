@@ -1,9 +1,12 @@
 //! Stale rules of dead daemons: detection and removal.
 
-use super::RulesConfig;
-use super::guard::{RulesError, Tables, remove_routing, run};
+use super::config::RulesConfig;
+use super::error::RulesError;
+use super::family::Family;
 use super::owner::Owner;
-use super::routing::{self, Family, Slot};
+use super::routing::{self, Slot};
+use super::tables::Tables;
+use super::tools::{run, try_batch};
 
 /// Rules that dead daemons have left in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,15 @@ pub fn remove_stale() -> Result<StaleRules, RulesError> {
         remove_routing(&config(), &Slot::BOTH);
     }
     Ok(found)
+}
+
+/// Removes the routing rules of earlier processes that were killed together with their guards.
+pub(super) fn remove_routing(config: &RulesConfig, slots: &[Slot]) {
+    for slot in slots {
+        for family in Family::BOTH {
+            try_batch(family, &routing::removal(config, *slot, family));
+        }
+    }
 }
 
 /// Whether a line of `ip rule show` is a rule of ours.
