@@ -2,15 +2,15 @@
 //! hash.
 
 mod device_id;
+mod error;
 mod new_key;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use mpbond_units::shell_word;
 use rustls::Error;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,6 +19,7 @@ use rustls::sign::CertifiedKey;
 use crate::tls::PROVIDER;
 
 pub use device_id::{DeviceId, ParseDeviceIdError};
+pub use error::IdentityError;
 
 /// Maximum size of an identity file: two PEM sections of a few hundred bytes. Longer files are
 /// rejected unread.
@@ -39,50 +40,6 @@ impl std::fmt::Debug for Identity {
             .field("id", &self.id)
             .finish_non_exhaustive()
     }
-}
-
-/// Remedy for an error of the operating system.
-fn advice(cause: &io::Error) -> &'static str {
-    match cause.kind() {
-        io::ErrorKind::PermissionDenied => "; run this as its owner, or as root",
-        _ => "",
-    }
-}
-
-/// Error of loading or creating an identity.
-#[derive(Debug, thiserror::Error)]
-pub enum IdentityError {
-    /// The file or its directory could not be read or written.
-    #[error("identity file {path}: {cause}{}", advice(cause))]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Error of the operating system.
-        cause: io::Error,
-    },
-    /// Other users may read the key.
-    #[error(
-        "identity file {path} may be read by others (mode {mode:03o}): \
-         run `chmod 600 {}`, or remove it to get a new identity",
-        shell_word(&path.display().to_string())
-    )]
-    Readable {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// The content is not an identity.
-    #[error("identity file {path}: {reason}; restore it, or remove it to get a new identity")]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The defect.
-        reason: String,
-    },
-    /// No key or certificate could be generated.
-    #[error("cannot generate an identity: {0}")]
-    Generate(String),
 }
 
 impl Identity {

@@ -7,7 +7,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-use super::IdentityError;
+use super::error::IdentityError;
 
 /// The new key, as rcgen signs with it.
 struct NewKey(Ed25519KeyPair);

@@ -36,6 +36,7 @@ mod hop;
 mod kernel_pipe;
 mod lent_rate;
 mod messages;
+mod options;
 mod ring;
 mod sink_queue;
 mod stats;
@@ -45,7 +46,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -59,56 +60,16 @@ use direction::{Direction, End, Halt, Limits};
 use hop::{Hop, Other};
 pub use lent_rate::{LentRate, Pace};
 pub use messages::PipeMessages;
+pub use options::{DEFAULT_BOUND_BYTES, LONGEST_TICK, RelayOptions};
 use sink_queue::SinkQueue;
 pub use stats::{Budget, RelayHandle, RelayStats};
 use stats::{Shared, Sockets};
 
-/// Default bound of a relay in bytes. MPBond section 4.2 asks for a buffer and names no size; 4 MiB
-/// holds the whole file of its microbenchmarks (MPBond section 6.2).
-pub const DEFAULT_BOUND_BYTES: u64 = 4 << 20;
 /// Minimum bound in bytes: below it the fractions of the bound used as thresholds are smaller than
 /// what one system call moves.
 const MIN_BOUND_BYTES: u64 = 256 << 10;
-/// Longest interval at which a relay looks for bytes of a flow ([`RelayOptions::longest_tick`]).
-pub const LONGEST_TICK: Duration = Duration::from_millis(5);
 /// Passes in a row before yielding to other tasks.
 const PASSES: usize = 8;
-
-/// Configuration of a relay.
-#[derive(Debug, Clone)]
-pub struct RelayOptions {
-    /// Maximum number of bytes buffered in each direction; at least 256 KiB.
-    pub bound_bytes: u64,
-    /// Budget of bytes, both directions together.
-    pub budget: Option<Arc<Budget>>,
-    /// Longest interval at which the relay looks for bytes of a flow, at least 1 ms; zero to look
-    /// at every arrival.
-    pub longest_tick: Duration,
-    /// Whether the helper has other pipes to the same primary. The queue of each over TCP is kept
-    /// short then. It may be set while the relay runs.
-    pub is_one_of_several: Arc<AtomicBool>,
-    /// Whether the relay is an express, whose bytes towards the primary may be messages.
-    pub is_express: bool,
-    /// Messages over the pipe, shared by its relays. Beside them, the queue of a pipe over TCP is
-    /// kept shorter, except an express's own.
-    pub messages: Arc<PipeMessages>,
-    /// Rates of the link over which the HS-Path runs; `None`: not limited.
-    pub lent: Option<Arc<LentRate>>,
-}
-
-impl Default for RelayOptions {
-    fn default() -> Self {
-        Self {
-            bound_bytes: DEFAULT_BOUND_BYTES,
-            budget: None,
-            longest_tick: LONGEST_TICK,
-            is_one_of_several: Arc::default(),
-            is_express: false,
-            messages: Arc::default(),
-            lent: None,
-        }
-    }
-}
 
 /// One of a relay's two connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +120,7 @@ impl Relay {
         let pipe = pipe.into();
         options.bound_bytes = options.bound_bytes.max(MIN_BOUND_BYTES);
         // An unlimited send buffer could hold more than the bound.
-        let unsent = u32::try_from(most_unsent_bytes(options.bound_bytes)).unwrap_or(u32::MAX);
+        let unsent = u32::try_from(options.most_unsent_bytes()).unwrap_or(u32::MAX);
         for socket in pipe.tcp().into_iter().chain([&hs]) {
             let s = SockRef::from(socket);
             s.set_tcp_nodelay(true)?;
@@ -308,11 +269,6 @@ impl Relay {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
-}
-
-/// Bytes of a relay with this bound that a socket may have unsent.
-fn most_unsent_bytes(bound_bytes: u64) -> u64 {
-    bound_bytes / 4
 }
 
 /// Fixes the receive buffer at `bytes` if the system's limit allows. A smaller buffer would cost

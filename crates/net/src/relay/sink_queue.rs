@@ -12,7 +12,8 @@ use socket2::SockRef;
 use tokio::time::{Instant, Sleep};
 
 use super::hop::Hop;
-use super::{PipeMessages, RelayOptions};
+use super::messages::PipeMessages;
+use super::options::RelayOptions;
 use crate::tcp;
 
 /// Interval of looks at a sink that has reached its bound: it has bytes for five of these.
@@ -54,7 +55,7 @@ pub(super) struct SinkQueue {
 
 impl SinkQueue {
     pub(super) fn new(options: &RelayOptions) -> Self {
-        let most_unsent_bytes = super::most_unsent_bytes(options.bound_bytes);
+        let most_unsent_bytes = options.most_unsent_bytes();
         Self {
             is_one_of_several: Arc::clone(&options.is_one_of_several),
             messages: (!options.is_express).then(|| Arc::clone(&options.messages)),

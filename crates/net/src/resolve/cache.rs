@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::LookupError;
+use super::error::LookupError;
 use super::message::{DomainName, Family};
 
 /// Maximum number of answers: some megabyte.

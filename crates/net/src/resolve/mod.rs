@@ -5,6 +5,7 @@
 //! total fairly, and answers are kept for their time.
 
 mod cache;
+mod error;
 mod exchange;
 mod message;
 mod system;
@@ -31,6 +32,7 @@ use cache::{Cache, Found, Key};
 use system::System;
 use turns::{Permit, Turns};
 
+pub use error::LookupError;
 pub use exchange::Sockets;
 pub use message::{Answer, DomainName, Family, MAX_ADDRESSES, Query};
 pub use system::{Files, servers_of};
@@ -43,17 +45,6 @@ const OTHER_FAMILY_WITHIN: Duration = Duration::from_millis(50);
 
 /// Maximum number of look-ups under way of one session.
 pub const MAX_LOOKUPS_EACH: usize = 64;
-
-/// Reason why a name has no address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LookupError {
-    /// It does not exist, or has no address of the family.
-    #[error("the name has no address")]
-    NotFound,
-    /// No server has answered, or none could.
-    #[error("no name server answers")]
-    NoAnswer,
-}
 
 /// Parameters of a resolver.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::SocketOwner;
+use super::owner::SocketOwner;
 
 /// SOCK_DIAG_BY_FAMILY, which is also the type of an answer.
 const BY_FAMILY: u16 = 20;

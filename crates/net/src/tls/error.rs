@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::record_size::MAX_RECORD_PLAINTEXT_BYTES;
 use crate::identity::DeviceId;
 
 /// Error of a TLS stream. Its text contains the cause, which `source` therefore does not return.
@@ -52,7 +53,7 @@ pub enum TlsError {
     #[error("invalid TLS record: {0}")]
     BadRecord(&'static str),
     /// The plaintext to send is empty or larger than a record.
-    #[error("a record carries 1 to {max} bytes, not {0}", max = super::MAX_RECORD_PLAINTEXT_BYTES)]
+    #[error("a record carries 1 to {max} bytes, not {0}", max = MAX_RECORD_PLAINTEXT_BYTES)]
     RecordSize(usize),
     /// This end has closed the stream.
     #[error("the stream is closed for sending")]

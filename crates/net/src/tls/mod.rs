@@ -19,6 +19,7 @@ mod hello;
 mod label;
 mod provider;
 mod record;
+mod record_size;
 mod stream;
 
 pub use config::{ALPN, PAIRING_ALPN, Purpose, Trust};
@@ -26,7 +27,7 @@ pub use error::TlsError;
 pub use hello::{MAX_HELLO_BYTES, Peeked, server_name_of_hello};
 pub use label::{Label, label_of_hello};
 pub(crate) use provider::PROVIDER;
-pub use record::{MAX_RECORD_PLAINTEXT_BYTES, RECORD_OVERHEAD_BYTES};
+pub use record_size::{MAX_RECORD_PLAINTEXT_BYTES, RECORD_OVERHEAD_BYTES};
 pub use stream::{Record, TlsStream};
 
 #[cfg(test)]

@@ -4,17 +4,8 @@ use bytes::{BufMut, BytesMut};
 use ring::aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
 
-use super::TlsError;
-
-/// Maximum plaintext of a record in octets (RFC 8446, section 5.1).
-pub const MAX_RECORD_PLAINTEXT_BYTES: usize = 1 << 14;
-/// Overhead of a record in octets, the same for every record: header 5, content type 1, tag 16.
-pub const RECORD_OVERHEAD_BYTES: usize = HEADER_BYTES + 1 + TAG_BYTES;
-
-pub(super) const HEADER_BYTES: usize = 5;
-const TAG_BYTES: usize = 16;
-/// Maximum octets after a record's header, padding included (RFC 8446, section 5.2).
-const MAX_BODY_BYTES: usize = MAX_RECORD_PLAINTEXT_BYTES + 256;
+use super::error::TlsError;
+use super::record_size::{HEADER_BYTES, MAX_BODY_BYTES, MAX_RECORD_PLAINTEXT_BYTES, TAG_BYTES};
 
 pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
 pub(super) const ALERT: u8 = 21;

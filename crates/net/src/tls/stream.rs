@@ -16,10 +16,8 @@ use super::config::{Purpose, Trust};
 use super::exporter::Exporter;
 use super::handshake::{self, Established, Rekey};
 use super::label::Label;
-use super::record::{
-    ALERT, APPLICATION_DATA, HANDSHAKE, MAX_RECORD_PLAINTEXT_BYTES, Opener, RECORD_OVERHEAD_BYTES,
-    Sealer, frame,
-};
+use super::record::{ALERT, APPLICATION_DATA, HANDSHAKE, Opener, Sealer, frame};
+use super::record_size::{MAX_RECORD_PLAINTEXT_BYTES, RECORD_OVERHEAD_BYTES};
 use crate::blocks::{Block, KeptBlocks};
 use crate::identity::{DeviceId, Identity};
 use crate::pipe::PipeStream;
