@@ -87,6 +87,45 @@ fn a_download_pauses_for_at_most_200_ms_when_its_pipe_is_lost_and_comes_back() {
 const BLUETOOTH_MBPS: f64 = 1.267;
 const WIFI_MBPS: f64 = 10.0;
 
+/// 10 MiB through a phone with WiFi of 20 Mbit/s, which has no carrier for 2 s, and a pipe of
+/// Bluetooth's rate: the longest pause once WiFi works again.
+fn way_back(variant: u32) -> Duration {
+    let mut scenario = pipes(40.0, ms(25), &[20.0, BLUETOOTH_MBPS]).varied(variant);
+    for (place, route) in scenario.routes.iter_mut().enumerate() {
+        route.place = Some(place);
+    }
+    scenario.keeps_log = true;
+    let (lost, length) = (ms(1_500 + 17 * u64::from(variant)), ms(2_000));
+    let mut fault = |after, what| {
+        scenario.faults.push(Fault {
+            when: When::AfterStart(0, after),
+            what,
+        });
+    };
+    let pipe = |change: LinkChange| Happening::Link {
+        link: 1,
+        up: Some(change.clone()),
+        down: Some(change),
+    };
+    fault(lost, pipe(LinkChange::down()));
+    fault(lost, Happening::Unplug { route: 0, length });
+    fault(lost + length, pipe(LinkChange::up()));
+    let exchange = Exchange::download(When::At(ms(2_000)), 10 * MIB);
+    let outcome = World::new(scenario.with_exchange(exchange)).run();
+    let outcome = outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    let arrivals = &outcome.exchanges[0].arrivals;
+    let back = arrivals.windows(2).filter(|pair| pair[1].0 > lost + length);
+    back.map(|pair| pair[1].0 - pair[0].0).max().unwrap()
+}
+
+/// What waits at the phone for the slow pipe is sent again behind what WiFi was given in its trial.
+/// Where each trial took a second, the pauses were 0.9 s.
+#[test]
+fn a_download_that_returns_to_a_fast_pipe_pauses_for_less_than_400_ms() {
+    let pauses: Vec<_> = (0..10).map(way_back).collect();
+    assert!(pauses.iter().all(|pause| *pause < ms(400)), "{pauses:?}");
+}
+
 /// 3 KB each 160 ms through a phone, to which a watch has Bluetooth and WiFi, while it walks away
 /// at 1.2 m/s: the longest pause, and whether the primary sees the signal. Bluetooth carries less
 /// the weaker its signal is, and nothing from -90 dBm on.

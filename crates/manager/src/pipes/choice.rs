@@ -17,7 +17,7 @@ use crate::ids::LinkId;
 /// Time for which bytes wait before another pipe is tried.
 const WAITS_FOR: Duration = Duration::from_millis(500);
 
-/// Time for which two pipes are used, to find out which one is faster.
+/// Longest time for which two pipes are used, to find out which one is faster.
 const TRIAL: Duration = Duration::from_secs(1);
 
 /// Time for which a tried pipe may bring nothing before that: its radios wake. By the models, that
@@ -69,6 +69,16 @@ struct Trial {
     since: Timestamp,
     /// What it and the used one had carried by then.
     carried: [u64; 2],
+    /// Begin of the wait for the used one.
+    waited: Waiting,
+}
+
+/// Bytes wait for the used pipe.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    since: Timestamp,
+    /// What it had carried by then.
+    carried: u64,
 }
 
 /// A pipe that was left, and may still carry something.
@@ -94,7 +104,7 @@ pub(super) struct Choice {
     demand: Average,
     /// Rates down and up: the radios' energy depends on them.
     flows: [Average; 2],
-    waits_since: Option<Timestamp>,
+    waiting: Option<Waiting>,
     looked: Option<Timestamp>,
     moved: Option<Timestamp>,
     steps: Vec<Step>,
@@ -112,7 +122,7 @@ impl Default for Choice {
             draining: Vec::new(),
             demand: Average::over(DEMAND),
             flows: [Average::over(DEMAND), Average::over(DEMAND)],
-            waits_since: None,
+            waiting: None,
             looked: None,
             moved: None,
             steps: Vec::new(),
@@ -249,7 +259,7 @@ impl Choice {
         self.wait_for_tried(now);
         match self.trial {
             // One that does not answer has to answer, or to fail, first.
-            Some(trial) if now.since(trial.since) >= TRIAL && !self.is_asked(self.used) => {
+            Some(trial) if self.is_decided(now, trial) && !self.is_asked(self.used) => {
                 self.end_trial(now, trial);
             }
             Some(_) => {}
@@ -410,26 +420,31 @@ impl Choice {
         let used = self.used;
         if waits {
             self.no_candidates();
-            let since = *self.waits_since.get_or_insert(now);
+            let begun = Waiting {
+                since: now,
+                carried: self.carried(used),
+            };
+            let waiting = *self.waiting.get_or_insert(begun);
             let suffices = |pipe: &Known| pipe.is_usable() && pipe.suffices(now, demand);
             let other = |pipe: &&Known| pipe.link != used && suffices(pipe);
-            if now.since(since) >= WAITS_FOR
+            if now.since(waiting.since) >= WAITS_FOR
                 && let Some(other) = self.pipes.iter().find(other)
             {
                 let link = other.link;
                 let carried = [other.carried, self.carried(used)];
-                self.waits_since = None;
+                self.waiting = None;
                 self.trial = Some(Trial {
                     link,
                     begun: now,
                     since: now,
                     carried,
+                    waited: waiting,
                 });
                 self.steps.extend([Step::Roles, Step::Tried(link)]);
             }
             return;
         }
-        self.waits_since = None;
+        self.waiting = None;
         let mut is_cheaper = true;
         for pipe in &mut self.pipes {
             is_cheaper &= pipe.link != used;
@@ -470,6 +485,23 @@ impl Choice {
         }
     }
 
+    /// Whether the time of a trial is over, or the tried pipe has carried more than the used one
+    /// does in that time. What the helper holds for the used one would wait for the rest of it.
+    fn is_decided(&self, now: Timestamp, trial: Trial) -> bool {
+        let moved = self.carried(trial.link).saturating_sub(trial.carried[0]);
+        let used_moved = self.carried(self.used).saturating_sub(trial.carried[1]);
+        let most = self.used_rate(now, trial).bytes_in(TRIAL);
+        now.since(trial.since) >= TRIAL || moved > most.max(used_moved)
+    }
+
+    /// Rate of the used pipe since bytes have waited for it: an early end leaves no time to measure
+    /// it in the trial.
+    fn used_rate(&self, now: Timestamp, trial: Trial) -> BitRate {
+        let Waiting { since, carried } = trial.waited;
+        let moved = self.carried(self.used).saturating_sub(carried);
+        BitRate::over(moved, now.since(since))
+    }
+
     /// The faster one of two pipes is used from now on.
     fn end_trial(&mut self, now: Timestamp, trial: Trial) {
         let time = now.since(trial.since);
@@ -480,11 +512,10 @@ impl Choice {
         // Where the bytes have ended, it was no trial.
         let is_valid = self.moved == Some(now);
         let is_faster = is_valid && moved > used_moved;
-        let (slower, bytes, used_for) = match is_faster {
-            true => (used, used_moved, used_for),
-            false => (trial.link, moved, Duration::ZERO),
+        let (slower, rate, used_for) = match is_faster {
+            true => (used, self.used_rate(now, trial), used_for),
+            false => (trial.link, BitRate::over(moved, time), Duration::ZERO),
         };
-        let rate = BitRate::over(bytes, time);
         if is_valid && let Some(pipe) = self.get_mut(slower) {
             pipe.was_slow(now, rate, used_for);
         }
@@ -540,7 +571,7 @@ impl Choice {
         self.why = why;
         self.since = now;
         self.trial = None;
-        self.waits_since = None;
+        self.waiting = None;
         self.no_candidates();
         self.steps.extend([Step::Roles, Step::Chosen(link, why)]);
         match self.get(before).is_some_and(Known::is_usable) {

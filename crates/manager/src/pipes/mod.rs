@@ -15,7 +15,7 @@
 //! - Bytes have waited for the used pipe for 500 ms, and it is not for applications to choose: the
 //!   cheapest other one that may suffice is *tried*, that is used beside it for 1 s, from when it
 //!   brings something, at most 1 s later; of the two, the one that carried more is used from then
-//!   on.
+//!   on. It is used earlier once it has carried what the used one does in a second (ADR 0084).
 //! - A cheaper one has sufficed for 5 s, and answers when it is asked then: that one is used. If it
 //!   was left for a weak signal and no good one was heard since, it is asked for 4 s, about each
 //!   half second, which brings the samples that judge it.

@@ -1,4 +1,6 @@
-//! Trials of pipes whose radios wake.
+//! When trials end: also of pipes whose radios wake.
+
+use std::time::Duration;
 
 use super::super::facts::PIPES_EVERY;
 use super::super::why::{PipeUse, Why};
@@ -24,7 +26,29 @@ fn a_tried_one_that_brings_nothing_for_a_second_first_is_compared_after_that() {
     world.run(seconds(2));
     let (at, link, why) = world.chosen[0];
     assert_eq!((link, why), (SECOND, Why::TooSlow(FIRST)));
-    assert_eq!(at, tried + 2_000);
+    // It brings in two looks what the first one does in a second.
+    assert_eq!(at, tried + 1_200);
+}
+
+/// Times from the beginning of a trial of a pipe of this rate, beside one of 1 Mbit/s, to its end.
+fn ends_after(rate: f64) -> Duration {
+    let mut world = World::new(&[1.0, rate], 5.0);
+    while world.tried == 0 {
+        world.run(PIPES_EVERY);
+    }
+    let tried = world.ms();
+    while world.chosen.is_empty() {
+        world.run(PIPES_EVERY);
+    }
+    assert_eq!(world.used(), SECOND);
+    Duration::from_millis(world.chosen[0].0 - tried)
+}
+
+#[test]
+fn a_trial_ends_once_the_tried_one_has_carried_what_the_used_one_does_in_a_second() {
+    for (rate, ms) in [(1.1, 1_000), (1.5, 700), (3.0, 400), (20.0, 200)] {
+        assert_eq!(ends_after(rate), Duration::from_millis(ms), "{rate}");
+    }
 }
 
 #[test]
