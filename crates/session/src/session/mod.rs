@@ -18,9 +18,9 @@
 //! | [`resume`] | what is kept of lost subflows |
 //! | [`timer`] | deadlines |
 //!
-//! The other modules are methods of [`Session`]: [`app`] for applications, [`join`] for connections,
-//! [`receive`] for records that arrive, [`transmit`] for records that are sent, [`lifecycle`] for
-//! timeouts and ends.
+//! The other modules are methods of [`Session`]: [`app`] for applications, [`join`] for
+//! connections, [`receive`] for records that arrive, [`transmit`] for records that are sent,
+//! [`lifecycle`] for timeouts and ends.
 
 mod app;
 mod control;

@@ -1,6 +1,6 @@
 //! When a subflow that makes no progress is probed, counts as potentially failed, and is given up;
-//! when a primary that only waits asks whether its subflows work, and keeps one from being forgotten
-//! ([`keep_alive`]).
+//! when a primary that only waits asks whether its subflows work, and keeps one from being
+//! forgotten ([`keep_alive`]).
 
 pub(super) mod keep_alive;
 
