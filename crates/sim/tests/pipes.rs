@@ -38,21 +38,18 @@ fn pipes(hs_mbps: f64, hs_delay: Duration, pipes_mbps: &[f64]) -> Scenario {
     }
 }
 
-/// 10 MiB at 16 Mbit/s through a helper with pipes of 20 and 10 Mbit/s, of which the first one has
-/// no carrier for a time, and a link of this delay behind it; the longest pause since then.
-fn migration(variant: u32, hs_delay: Duration) -> Duration {
-    let mut scenario = pipes(100.0, hs_delay, &[20.0, 10.0]).varied(variant);
+/// A download, of whose pipes the first one has no carrier from `lost` to `back` after
+/// its start; the longest pause from this time after the start.
+fn longest_pause(
+    mut scenario: Scenario,
+    exchange: Exchange,
+    [lost, back]: [Duration; 2],
+    from: Duration,
+) -> Duration {
     for (place, route) in scenario.routes.iter_mut().enumerate() {
         route.place = Some(place);
     }
-    let mut exchange = Exchange::download(When::At(ms(2_000)), 10 * MIB);
-    exchange.origin.pace = Some(Pace {
-        bytes: 20_000,
-        every: ms(10),
-    });
     scenario.keeps_log = true;
-    let lost = ms(1_000 + 17 * u64::from(variant));
-    let length = ms(900 + 13 * u64::from(variant));
     let mut fault = |after, what| {
         scenario.faults.push(Fault {
             when: When::AfterStart(0, after),
@@ -64,14 +61,29 @@ fn migration(variant: u32, hs_delay: Duration) -> Duration {
         up: Some(change.clone()),
         down: Some(change),
     };
+    let length = back - lost;
     fault(lost, pipe(LinkChange::down()));
     fault(lost, Happening::Unplug { route: 0, length });
-    fault(lost + length, pipe(LinkChange::up()));
+    fault(back, pipe(LinkChange::up()));
     let outcome = World::new(scenario.with_exchange(exchange)).run();
     let outcome = outcome.unwrap_or_else(|failure| panic!("{failure}"));
-    let download = &outcome.exchanges[0];
-    let times = download.arrivals.windows(2).filter(|pair| pair[1].0 > lost);
+    let arrivals = &outcome.exchanges[0].arrivals;
+    let times = arrivals.windows(2).filter(|pair| pair[1].0 > from);
     times.map(|pair| pair[1].0 - pair[0].0).max().unwrap()
+}
+
+/// 10 MiB at 16 Mbit/s through a helper with pipes of 20 and 10 Mbit/s, of which the first one has
+/// no carrier for a time, and a link of this delay behind it; the longest pause since then.
+fn migration(variant: u32, hs_delay: Duration) -> Duration {
+    let scenario = pipes(100.0, hs_delay, &[20.0, 10.0]).varied(variant);
+    let mut exchange = Exchange::download(When::At(ms(2_000)), 10 * MIB);
+    exchange.origin.pace = Some(Pace {
+        bytes: 20_000,
+        every: ms(10),
+    });
+    let lost = ms(1_000 + 17 * u64::from(variant));
+    let back = lost + ms(900 + 13 * u64::from(variant));
+    longest_pause(scenario, exchange, [lost, back], lost)
 }
 
 /// Without a bound of the queue at the helper (ADR 0053), eleven of twenty do behind 25 ms.
@@ -90,32 +102,11 @@ const WIFI_MBPS: f64 = 10.0;
 /// 10 MiB through a phone with WiFi of 20 Mbit/s, which has no carrier for 2 s, and a pipe of
 /// Bluetooth's rate: the longest pause once WiFi works again.
 fn way_back(variant: u32) -> Duration {
-    let mut scenario = pipes(40.0, ms(25), &[20.0, BLUETOOTH_MBPS]).varied(variant);
-    for (place, route) in scenario.routes.iter_mut().enumerate() {
-        route.place = Some(place);
-    }
-    scenario.keeps_log = true;
-    let (lost, length) = (ms(1_500 + 17 * u64::from(variant)), ms(2_000));
-    let mut fault = |after, what| {
-        scenario.faults.push(Fault {
-            when: When::AfterStart(0, after),
-            what,
-        });
-    };
-    let pipe = |change: LinkChange| Happening::Link {
-        link: 1,
-        up: Some(change.clone()),
-        down: Some(change),
-    };
-    fault(lost, pipe(LinkChange::down()));
-    fault(lost, Happening::Unplug { route: 0, length });
-    fault(lost + length, pipe(LinkChange::up()));
+    let scenario = pipes(40.0, ms(25), &[20.0, BLUETOOTH_MBPS]).varied(variant);
     let exchange = Exchange::download(When::At(ms(2_000)), 10 * MIB);
-    let outcome = World::new(scenario.with_exchange(exchange)).run();
-    let outcome = outcome.unwrap_or_else(|failure| panic!("{failure}"));
-    let arrivals = &outcome.exchanges[0].arrivals;
-    let back = arrivals.windows(2).filter(|pair| pair[1].0 > lost + length);
-    back.map(|pair| pair[1].0 - pair[0].0).max().unwrap()
+    let lost = ms(1_500 + 17 * u64::from(variant));
+    let back = lost + ms(2_000);
+    longest_pause(scenario, exchange, [lost, back], back)
 }
 
 /// What waits at the phone for the slow pipe is sent again behind what WiFi was given in its trial.
