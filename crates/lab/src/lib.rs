@@ -144,7 +144,7 @@ pub use record::{
     Verdict,
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
-pub use run::{RunOptions, run};
+pub use run::{Part, RunOptions, run};
 pub use shell::shell;
 pub use simulate::{SimulateOptions, simulate};
 #[cfg(feature = "measurements")]

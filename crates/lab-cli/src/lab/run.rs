@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mpbond_command::Failure;
-use mpbond_lab::RunOptions;
+use mpbond_lab::{Part, RunOptions};
 use mpbond_units::duration_text;
 #[cfg(feature = "analysers")]
 use {
@@ -30,7 +30,10 @@ use super::outputs;
 #[command(after_help = "\
 Examples:
   mpbond lab run experiments/demo.toml
-  mpbond lab run experiments/bench-8-10-5.toml --repetitions 5 --scheme mpbond --json out.json")]
+  mpbond lab run experiments/bench-8-10-5.toml --repetitions 5 --scheme mpbond --json out.json
+  seq 4 | xargs -P 4 -I{} mpbond lab run a.toml --part {}/4 --resume a.{}.jsonl --quiet
+  cat a.?.jsonl > a.jsonl
+  mpbond lab run a.toml --resume a.jsonl --json a.json")]
 pub(crate) struct RunArgs {
     /// The experiment.
     #[arg(value_name = "FILE")]
@@ -60,6 +63,10 @@ pub(crate) struct RunArgs {
     /// repetitions, and none with --at-most.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=10_000))]
     further: Option<u32>,
+    /// Only each N-th repetition, from the K-th on, and no further ones: parts may run side by
+    /// side. A run with the results of all parts as --resume measures what is missing, and judges.
+    #[arg(long, value_name = "K/N", conflicts_with_all = ["further", "at_most"])]
+    part: Option<Part>,
     /// Leave out repetitions, then workloads, until the estimated time is at most this.
     #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
     at_most: Option<Duration>,
@@ -93,6 +100,7 @@ impl RunArgs {
             resume: self.resume,
             repetitions: self.repetitions,
             further: self.further,
+            part: self.part,
             at_most: self.at_most,
             schemes: self.schemes,
             workloads: self.workloads,
@@ -105,6 +113,12 @@ impl RunArgs {
 
     #[cfg(feature = "analysers")]
     fn measure(self, measurement: &Measurement) -> Result<ExitCode, Failure> {
+        if self.part.is_some() {
+            return Err(Failure::input(format_args!(
+                "{}: a measurement without transfers runs as a whole: leave out --part",
+                self.experiment.display()
+            )));
+        }
         let options = Options {
             at_most: self.at_most,
             repetitions: self.repetitions,

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use mpbond_lab::{Quantity, RunReport, Transfer};
 use mpbond_testing::Need;
+use serde_json::Value;
 
 use crate::programs::{LAB, mpbond};
 
@@ -63,6 +64,40 @@ fn was_too_quick(report: &RunReport) -> bool {
             || d.subflows.iter().any(|s| s.bytes <= BYTES / 50)
     };
     report.transfers.iter().filter(whole).any(one_path)
+}
+
+#[test]
+fn parts_of_a_run_make_a_whole() {
+    let _alone = alone();
+    let out = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = root.join("../lab/tests/data/single.toml");
+    let run = |args: &[&str]| {
+        let mut command = LAB.command(["lab", "run", "--quiet", "--repetitions", "3"]);
+        let ran = command.arg(&file).args(args).current_dir(out.path());
+        let output = ran.output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), complaint)
+    };
+    let repetitions = |name: &str| -> Vec<u64> {
+        let text = std::fs::read_to_string(out.path().join(name)).unwrap();
+        let lines = text
+            .lines()
+            .map(|l| serde_json::from_str::<Value>(l).unwrap());
+        lines
+            .map(|l| l["transfer"]["repetition"].as_u64().unwrap())
+            .collect()
+    };
+    let (code, complaint) = run(&["--part", "2/2", "--resume", "results"]);
+    match code {
+        Some(0 | 4) => {}
+        Some(3) => return Need::Namespaces.is_missing(complaint),
+        code => panic!("exit code {code:?}: {complaint}"),
+    }
+    assert_eq!(repetitions("results"), [1, 1]);
+    let (code, complaint) = run(&["--further", "0", "--resume", "results"]);
+    assert!(matches!(code, Some(0 | 4)), "{code:?}: {complaint}");
+    assert_eq!(repetitions("results"), [1, 1, 0, 0, 2, 2]);
 }
 
 #[test]

@@ -169,11 +169,18 @@ fn errors_in_files_and_hops_are_one_line() {
         "measure = \"x\"\nname = \"x\"\ntitle = \"t\"\n",
     )
     .unwrap();
+    let merge = "measure = \"merge\"\nname = \"m\"\ntitle = \"t\"\nseeds = 1\nseconds = 3.0\n\
+                 loss = 0.1\njitter_us = 4.0\nskews_ppm = [15.0]\n";
+    std::fs::write(out.path().join("m.toml"), merge).unwrap();
     let hop = |hop| ["lab", "chain", "--hop", hop, "--", "true"];
     for (args, words) in [
         (
             &["lab", "run", "x.toml"][..],
             "x.toml: there is no measure \"x\"",
+        ),
+        (
+            &["lab", "run", "m.toml", "--part", "1/2"],
+            "m.toml: a measurement without transfers runs as a whole",
         ),
         (&hop("UPPER:1 Mbit/s:1ms"), "small letters"),
         (&hop("a:1 Mbit/s:1ms:no-radio"), "no-radio"),

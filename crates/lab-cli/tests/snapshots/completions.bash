@@ -2041,7 +2041,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__lab__subcmd__run)
-            opts="-q -h -V --json --html --out --packet-log --pcap --resume --repetitions --further --at-most --scheme --workload --binary --quiet --log --log-json --help --version"
+            opts="-q -h -V --json --html --out --packet-log --pcap --resume --repetitions --further --part --at-most --scheme --workload --binary --quiet --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2076,6 +2076,10 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --further)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --part)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -126,7 +126,10 @@ impl<'a> Lab<'a> {
         let mut done = Done::open(e, self.options.resume.as_deref())?;
         let planned = e.repetitions;
         for repetition in 0..planned {
-            self.repeat(repetition, &mut done)?;
+            match self.options.part {
+                Some(part) if !part.has(repetition) => self.pass_over(),
+                _ => self.repeat(repetition, &mut done)?,
+            }
         }
         for repetition in planned..planned + self.options.most_further(planned) {
             if !repetitions::follows(done.transfers(), planned, repetition) {
@@ -164,6 +167,16 @@ impl<'a> Lab<'a> {
         };
         self.player.stop()?;
         Ok(report)
+    }
+
+    /// Counts the transfers of a repetition that another part of the run has.
+    fn pass_over(&mut self) {
+        let e = self.experiment;
+        let transfers: usize = e.schemes.iter().map(|s| e.workloads_of(s).count()).sum();
+        for place in self.next..self.next + transfers {
+            self.progress.skipped(place);
+        }
+        self.next += transfers;
     }
 
     /// Runs all workloads by every scheme once.

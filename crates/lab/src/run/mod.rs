@@ -6,6 +6,7 @@ mod output;
 mod selection;
 mod start;
 
+pub use crate::schedule::repetitions::Part;
 pub use options::RunOptions;
 pub(crate) use output::hand_out;
 pub(crate) use selection::{Chosen, chosen};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::machine_use::further;
+use crate::schedule::repetitions::Part;
 
 /// Options of a run in real time.
 #[derive(Debug, Clone, Default)]
@@ -25,8 +26,11 @@ pub struct RunOptions {
     /// Number of repetitions, instead of the experiment's.
     pub repetitions: Option<u32>,
     /// Maximum number of further repetitions where some were disturbed; by default half of
-    /// the repetitions, and none with [`Self::at_most`].
+    /// the repetitions, and none with [`Self::at_most`] or [`Self::part`].
     pub further: Option<u32>,
+    /// Only the repetitions of this part, and no further ones. The results of all parts together,
+    /// in the file of [`Self::resume`], are those of a whole run.
+    pub part: Option<Part>,
     /// Maximum expected duration. Repetitions, workloads and idle times are cut to meet it; the
     /// record says how.
     pub at_most: Option<Duration>,
@@ -43,10 +47,10 @@ pub struct RunOptions {
 impl RunOptions {
     /// Maximum number of further repetitions of an experiment with this many.
     pub(crate) fn most_further(&self, repetitions: u32) -> u32 {
-        match (self.further, self.at_most) {
-            (Some(most), _) => most,
-            (None, Some(_)) => 0,
-            (None, None) => further(repetitions),
+        match (self.further, self.at_most, self.part) {
+            (Some(most), _, None) => most,
+            (_, _, Some(_)) | (None, Some(_), None) => 0,
+            (None, None, None) => further(repetitions),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::lab::Lab;
 use super::options::RunOptions;
 use super::output::hand_out;
 use super::selection::{Chosen, chosen};
-use crate::error::{Doing, Result};
+use crate::error::{Doing, Error, Result};
 use crate::experiment::{Carrier, Scheme};
 use crate::figures::print::print;
 use crate::isolate::{Inside, Outside};
@@ -26,8 +26,6 @@ use crate::{isolate, machine, machine_use, program};
 /// [`Error::Experiment`] for a wrong file, [`Error::Missing`] where the machine lacks something,
 /// others when the run fails.
 ///
-/// [`Error::Experiment`]: crate::Error::Experiment
-/// [`Error::Missing`]: crate::Error::Missing
 pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     // Errors in the file or the machine are reported before anything runs.
     let Chosen {
@@ -36,6 +34,12 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
         reduced,
     } = chosen(path, options)?;
     if experiment.simulated {
+        if options.part.is_some() {
+            return Err(Error::Experiment(format!(
+                "{}: runs in virtual time, as a whole: leave out --part",
+                path.display()
+            )));
+        }
         return in_virtual_time(path, options);
     }
     machine::check(&experiment)?;

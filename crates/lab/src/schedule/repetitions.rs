@@ -2,12 +2,52 @@
 //! (ADR 0055). Pure.
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::machine_use::are_enough;
 use crate::record::Transfer;
+
+/// One of several parts into which the repetitions of a run are divided: every `of`-th one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// From 0 on, less than `of`.
+    index: u32,
+    of: u32,
+}
+
+impl Part {
+    /// Most parts of a run.
+    const MOST: u32 = 1_000;
+
+    /// Whether this part has a repetition, counted from 0.
+    pub(crate) fn has(self, repetition: u32) -> bool {
+        repetition % self.of == self.index
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    /// Reads "K/N": part K of N, counted from 1.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text
+            .split_once('/')
+            .and_then(|(part, of)| Some((part.parse::<u32>().ok()?, of.parse::<u32>().ok()?)));
+        match numbers {
+            Some((part, of)) if (1..=of).contains(&part) && of <= Self::MOST => Ok(Self {
+                index: part - 1,
+                of,
+            }),
+            _ => Err(format!(
+                "K/N is wanted, part K of N, with K from 1 to N and N up to {}",
+                Self::MOST
+            )),
+        }
+    }
+}
 
 /// Positions of `count` schemes in the order in which they run in a repetition. Each second
 /// repetition has the order of the one before in reverse, so that of any two schemes each one is as
@@ -70,6 +110,19 @@ pub(crate) fn leave_out_disturbed(transfers: &mut [Transfer], planned: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_repetition_is_in_one_part() {
+        let parts = ["1/3", "2/3", "3/3"].map(|text| text.parse::<Part>().unwrap());
+        for repetition in 0..20 {
+            assert_eq!(parts.iter().filter(|part| part.has(repetition)).count(), 1);
+        }
+        for text in [
+            "", "1", "0/3", "4/3", "1/0", "-1/3", "1/1001", "1/3/5", "a/b",
+        ] {
+            assert!(text.parse::<Part>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn of_two_schemes_each_one_is_as_often_the_first() {
