@@ -1,6 +1,6 @@
 //! A running experiment: its hosts, links, daemons and transfers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -373,7 +373,10 @@ impl<'a> Lab<'a> {
                 .clone(),
             Some(_) => String::new(),
         };
-        let drops_before = self.network.device_drops()?;
+        let changes = timed_changes(e, workload)?;
+        let losing = changes.iter().filter(|c| c.carrier == Some(false));
+        let without_carrier: BTreeSet<String> = losing.map(|c| c.link.clone()).collect();
+        let drops_before = self.network.device_drops(&without_carrier)?;
         let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
 
         let Ready {
@@ -408,7 +411,7 @@ impl<'a> Lab<'a> {
             .unwrap_or_else(|| outcome.bytes == bytes && outcome.sha256 == expected);
 
         let conditions = self.player.conditions()?;
-        let lost = self.network.device_drops()? - drops_before;
+        let lost = self.network.device_drops(&without_carrier)? - drops_before;
         let mut cpu_s = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
         for (host, seconds) in &mut cpu_s {
             *seconds -= cpu_before.get(host).copied().unwrap_or_default();
