@@ -31,6 +31,11 @@ const ANSWERS_EVERY: Duration = Duration::from_millis(500);
 /// Time for a pipe that is left to bring what it carries.
 const DRAIN: Duration = Duration::from_secs(2);
 
+/// Demand from which on a pipe on standby whose link sleeps is kept awake, and how often it is
+/// asked for that: Bluetooth goes to Sniff mode after 5 s.
+const READY_FROM: BitRate = BitRate::from_bps(1_000_000);
+const READY_EVERY: Duration = Duration::from_secs(4);
+
 /// Time without bytes from which on a change of the pipe costs nothing.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -265,6 +270,7 @@ impl Choice {
             Some(_) => {}
             None => self.look_at_rates(now),
         }
+        self.keep_ready(now);
     }
 
     /// Takes in which pipes have subflows, and decides by it.
@@ -389,6 +395,21 @@ impl Choice {
             && let Some(pipe) = self.get_mut(used)
         {
             pipe.suspect();
+        }
+    }
+
+    /// Asks pipes on standby whose links sleep while much is carried: the one that is needed when
+    /// the used one is lost is awake then.
+    fn keep_ready(&mut self, now: Timestamp) {
+        if self.is_idle(now) || self.demand.rate() < READY_FROM {
+            return;
+        }
+        let used = self.used;
+        let sleeping = |pipe: &&mut Known| pipe.link != used && pipe.is_usable() && pipe.sleeps();
+        for pipe in self.pipes.iter_mut().filter(sleeping) {
+            if !pipe.has_answered_since(now.before(READY_EVERY)) {
+                self.steps.extend(pipe.ask(now).map(Step::Ask));
+            }
         }
     }
 

@@ -286,6 +286,11 @@ impl Known {
         self.subflow.is_some() && self.carrier && !self.suspect
     }
 
+    /// Whether its link sleeps when nothing moves there.
+    pub(super) fn sleeps(&self) -> bool {
+        !self.pause.is_zero()
+    }
+
     // ---- silence --------------------------------------------------------------------------
 
     /// Has it asked whether it works. Returns the subflow, unless it is being asked.

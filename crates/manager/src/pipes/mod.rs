@@ -28,6 +28,9 @@
 //! A pipe is *suspect* when it is asked and does not answer in time, while another one to the same
 //! helper does; or when its interface has no carrier.
 //!
+//! One on standby whose link sleeps is asked each 4 s while 1 Mbit/s or more is carried, and so is
+//! awake when it is needed (ADR 0085).
+//!
 //! The pipe that is left becomes a backup, and brings what it carries for up to 2 s. If it still
 //! does by then, or what waits at the helper would take longer, or if it is suspect, its subflow is
 //! closed: the session sends the rest on other subflows. It joins again.

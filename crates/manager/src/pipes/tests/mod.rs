@@ -16,6 +16,7 @@ use crate::ids::LinkId;
 
 mod candidates;
 mod energy;
+mod ready;
 mod signal;
 mod trial;
 
