@@ -39,7 +39,9 @@ fn of_several_pipes_all_are_used_or_the_best_one() {
     let all = run(&e, 0, 2);
     let plain = |scheme| of(&all, scheme, "plain");
     assert!(over(&plain("all"), "bt") > 0 && over(&plain("all"), "pipe") > 0);
-    assert_eq!(over(&plain("best"), "bt"), 0, "it stands by");
+    // It stands by, but for a trial: a second at 1 Mbit/s in each of two repetitions.
+    let over_bt = over(&plain("best"), "bt");
+    assert!(over_bt <= 2 * 125_000, "{over_bt} bytes");
     // 4 MiB take 1.7 s at 20 Mbit/s: the helper's own link is one, and fast enough.
     let longest = plain("best").iter().map(|d| d.seconds).fold(0.0, f64::max);
     assert!(longest < 2.5, "{longest}");
