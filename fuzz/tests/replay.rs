@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // test code
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mpbond_fuzz::{Mutations, TARGETS, Target, seeds};
@@ -122,4 +123,23 @@ fn faults_are_detected() {
     assert!(std::panic::catch_unwind(|| faulty.check(&[7])).is_err());
     assert!(std::panic::catch_unwind(|| hoarder.check(&[0])).is_ok());
     assert!(std::panic::catch_unwind(|| hoarder.check(&[0; 9])).is_err());
+}
+
+/// Whether `fuzz/instrument` has the compiler add libFuzzer's counters to a crate.
+fn is_instrumented(crate_name: &str) -> bool {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("instrument");
+    let output = Command::new(script)
+        .args(["echo", "--crate-name", crate_name, "src/lib.rs"])
+        .output()
+        .unwrap();
+    let arguments = String::from_utf8_lossy(&output.stdout);
+    assert!(arguments.contains(crate_name), "{output:?}");
+    arguments.contains("sancov")
+}
+
+#[test]
+fn crates_are_instrumented_and_build_scripts_are_not() {
+    assert!(is_instrumented("mpbond_session"));
+    // It is linked without libFuzzer, which has the functions that counters call.
+    assert!(!is_instrumented("build_script_build"));
 }
