@@ -15,7 +15,7 @@ use mpbond_sim::day::{Day, LostDay, Report, quantile_of};
 struct Options {
     days: u64,
     seed: u64,
-    helpers: u32,
+    alone: bool,
     json: Option<String>,
 }
 
@@ -23,7 +23,7 @@ fn options() -> Option<Options> {
     let mut options = Options {
         days: 1,
         seed: 1,
-        helpers: 2,
+        alone: false,
         json: None,
     };
     let mut args = std::env::args().skip(1);
@@ -32,7 +32,9 @@ fn options() -> Option<Options> {
         match arg.as_str() {
             "--days" => options.days = value.parse().ok()?,
             "--seed" => options.seed = value.parse().ok()?,
-            "--helpers" => options.helpers = value.parse().ok()?,
+            // The schedule has no day with only one of the helpers.
+            "--helpers" if value == "0" => options.alone = true,
+            "--helpers" if value == "2" => options.alone = false,
             "--json" => options.json = Some(value),
             _ => return None,
         }
@@ -85,9 +87,8 @@ fn live(options: &Options) -> (Vec<Report>, Vec<LostDay>) {
                         return;
                     }
                     let seed = options.seed.wrapping_add(day);
-                    let alone = options.helpers == 0;
                     let lived = Day {
-                        alone,
+                        alone: options.alone,
                         ..Day::whole(seed)
                     }
                     .live();
