@@ -91,7 +91,10 @@ impl<'a> Lab<'a> {
             packets: options.packet_log.clone(),
             pcap: options.pcap.clone(),
         };
-        let player = Player::start(links, Clock::start(), experiment.seed, &logs)?;
+        // Parts that run side by side have losses of their own; links have the next few seeds.
+        let part = options.part.map_or(0, |part| u64::from(part.index()));
+        let seed = experiment.seed.wrapping_add(part << 32);
+        let player = Player::start(links, Clock::start(), seed, &logs)?;
         let content = Content::new(experiment.seed);
         let host = network.host_in(Role::Origin)?;
         let address = origin_address(experiment)?;

@@ -22,6 +22,11 @@ impl Part {
     /// Most parts of a run.
     const MOST: u32 = 1_000;
 
+    /// Number of this part, counted from 0.
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
+
     /// Whether this part has a repetition, counted from 0.
     pub(crate) fn has(self, repetition: u32) -> bool {
         repetition % self.of == self.index
