@@ -25,7 +25,6 @@ use crate::{isolate, machine, machine_use, program};
 /// # Errors
 /// [`Error::Experiment`] for a wrong file, [`Error::Missing`] where the machine lacks something,
 /// others when the run fails.
-///
 pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     // Errors in the file or the machine are reported before anything runs.
     let Chosen {
