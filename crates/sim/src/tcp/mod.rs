@@ -60,6 +60,9 @@ pub struct Config {
     /// Whether an idle connection's window decays (the sysctl
     /// tcp_slow_start_after_idle; on by default in Linux).
     pub slow_start_after_idle: bool,
+    /// Timeouts of a SYN before the time for its answer doubles with each
+    /// (the sysctl tcp_syn_linear_timeouts; 4 in Linux from 6.5 on, before that none).
+    pub syn_linear_timeouts: u32,
     /// Silence after which an idle connection is probed (SO_KEEPALIVE, TCP_KEEPIDLE): further
     /// probes follow at a third of it, and the connection is reset when the third has no answer,
     /// as the daemons' sockets are set.
@@ -76,6 +79,7 @@ impl Default for Config {
             recv_buffer_bytes: 4 << 20,
             ack_segments: 2,
             slow_start_after_idle: true,
+            syn_linear_timeouts: 4,
             keepalive: None,
         }
     }

@@ -32,6 +32,8 @@ pub struct Socket {
     /// Handshake segment or reset to be sent.
     due: Option<Kind>,
     handshake_timer: Option<Timestamp>,
+    /// Timeouts of its SYN that do not double the time for an answer yet.
+    linear_timeouts: u32,
     /// When the handshake segment went out; `None` once it was repeated.
     asked_at: Option<Timestamp>,
     asked: bool,
@@ -63,6 +65,10 @@ impl Socket {
             receiver: Receiver::new(config.recv_buffer_bytes, config.ack_segments),
             due,
             handshake_timer: None,
+            linear_timeouts: match state {
+                State::Connecting => config.syn_linear_timeouts,
+                _ => 0,
+            },
             asked_at: None,
             asked: false,
             keepalive: KeepAlive::new(config.keepalive, state == State::Listening),
@@ -237,7 +243,10 @@ impl Socket {
             State::Listening | State::Reset => {}
             State::Connecting | State::Answering => {
                 if self.handshake_timer.is_some_and(|at| at <= now) {
-                    self.sender.back_off();
+                    match self.linear_timeouts.checked_sub(1) {
+                        Some(left) => self.linear_timeouts = left,
+                        None => self.sender.back_off(),
+                    }
                     self.handshake_timer = None;
                     self.due = Some(match self.state {
                         State::Connecting => Kind::Syn,

@@ -173,6 +173,25 @@ fn the_handshake_takes_a_round_trip() {
     assert!((took - 1.075).abs() < 0.001, "{took}");
 }
 
+/// Linux 6.18 sends a SYN again after 1.02, 2.04, 3.06, 4.09, 5.11, 7.13 and 11.35 s, and from then
+/// on after twice the time.
+#[test]
+fn a_syn_is_sent_again_each_second_before_the_time_doubles() {
+    for (lost_ms, answered_s) in [(1_500, 2.0), (3_500, 4.0), (4_500, 5.0), (5_500, 7.0)] {
+        let mut channel = Channel::connect(Config::default(), link(1e5, 25), link(1e5, 25), 1);
+        channel.apply(Timestamp::ZERO, End::A, &LinkChange::down());
+        run(&mut channel, &mut [], Timestamp::ZERO, ms(lost_ms));
+        channel.apply(ms(lost_ms), End::A, &LinkChange::up());
+        let mut apps = [Bulk::new(End::A, 100)];
+        run(&mut channel, &mut apps, ms(lost_ms), ms(60_000));
+        let took = apps[0].finished.unwrap().as_secs_f64();
+        assert!(
+            (took - answered_s - 0.075).abs() < 0.001,
+            "{lost_ms}: {took}"
+        );
+    }
+}
+
 /// Cold downloads over 8 Mbit/s, 20 ms each way, as measured between namespaces
 /// with the kernel's TCP: a connection, a request, and the file. All come out
 /// within half a percent, but 1 MiB, which ends in the middle of a repair.

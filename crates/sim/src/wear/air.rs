@@ -78,7 +78,11 @@ impl Air {
         if !self.sockets.is_empty() {
             return;
         }
-        let config = Config::default();
+        // The paper's watches are of 2018 and before.
+        let config = Config {
+            syn_linear_timeouts: 0,
+            ..Config::default()
+        };
         self.sockets = (0..flows)
             .map(|_| (Socket::connect(config), Socket::listen(config)))
             .collect();
