@@ -267,11 +267,10 @@ fn falls_to_a_low_rate(variant: u32) -> Duration {
     outcome.exchanges[0].took.unwrap()
 }
 
-/// What waits there would take longer than it is waited for: it is sent again at once. Where it was
-/// waited for, three of thirty took 12 to 13 s. Two take 14 and 20 s still.
+/// What waits there would take longer than it is waited for: it is sent again at once, or after
+/// 2 s. Where the helper's last report counted for 300 ms only, two of thirty took 14 and 20 s.
 #[test]
 fn a_pipe_that_falls_to_a_low_rate_is_not_waited_for() {
-    let mut times: Vec<_> = (0..30).map(falls_to_a_low_rate).collect();
-    times.sort();
-    assert!(times[27] < ms(11_000), "{times:?}");
+    let times: Vec<_> = (0..30).map(falls_to_a_low_rate).collect();
+    assert!(times.iter().all(|time| *time < ms(9_000)), "{times:?}");
 }

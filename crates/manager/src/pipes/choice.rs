@@ -107,6 +107,9 @@ pub(super) struct Choice {
     trial: Option<Trial>,
     draining: Vec<Draining>,
     demand: Average,
+    /// Rate of the used pipe since it is used. After a faster one was lost it is far below the
+    /// demand.
+    used_rate: Average,
     /// Rates down and up: the radios' energy depends on them.
     flows: [Average; 2],
     waiting: Option<Waiting>,
@@ -126,6 +129,7 @@ impl Default for Choice {
             trial: None,
             draining: Vec::new(),
             demand: Average::over(DEMAND),
+            used_rate: Average::over(DEMAND),
             flows: [Average::over(DEMAND), Average::over(DEMAND)],
             waiting: None,
             looked: None,
@@ -244,6 +248,8 @@ impl Choice {
         let moved = flows[0].max(flows[1]);
         if let Some(time) = time {
             self.demand.add(moved, time);
+            let of_used = self.get(self.used).map_or([0; 2], |pipe| pipe.moved);
+            self.used_rate.add(of_used[0].max(of_used[1]), time);
             for (flow, moved) in self.flows.iter_mut().zip(flows) {
                 flow.add(moved, time);
             }
@@ -426,7 +432,7 @@ impl Choice {
                 .is_none_or(|of| of.state != PipeUse::Standby);
             let is_busy = self
                 .get(draining.link)
-                .is_some_and(|pipe| pipe.subflow == Some(draining.subflow) && pipe.has_moved());
+                .is_some_and(|pipe| pipe.subflow == Some(draining.subflow) && pipe.is_busy());
             if is_busy && !is_in_use {
                 self.steps.push(Step::Rejoin(draining.link, SLOW));
             }
@@ -436,7 +442,7 @@ impl Choice {
     /// Tries another pipe while bytes wait for the used one, and takes a cheaper one that suffices.
     fn look_at_rates(&mut self, now: Timestamp) {
         let demand = self.demand.rate();
-        let waits = |pipe: &Known| pipe.waits(now, demand);
+        let waits = |pipe: &Known| pipe.waits(now, self.used_rate.rate());
         let waits = !self.by_app && self.get(self.used).is_some_and(waits);
         let used = self.used;
         if waits {
@@ -446,13 +452,10 @@ impl Choice {
                 carried: self.carried(used),
             };
             let waiting = *self.waiting.get_or_insert(begun);
-            let suffices = |pipe: &Known| pipe.is_usable() && pipe.suffices(now, demand);
-            let other = |pipe: &&Known| pipe.link != used && suffices(pipe);
             if now.since(waiting.since) >= WAITS_FOR
-                && let Some(other) = self.pipes.iter().find(other)
+                && let Some(link) = self.awake(now, demand)
             {
-                let link = other.link;
-                let carried = [other.carried, self.carried(used)];
+                let carried = [self.carried(link), self.carried(used)];
                 self.waiting = None;
                 self.trial = Some(Trial {
                     link,
@@ -487,6 +490,22 @@ impl Choice {
         }
     }
 
+    /// The first pipe beside the used one that is awake and may be fast enough. Those that sleep
+    /// are asked: what one is given before it is awake would be late for the applications.
+    fn awake(&mut self, now: Timestamp, demand: BitRate) -> Option<LinkId> {
+        let used = self.used;
+        let others = self.pipes.iter_mut().filter(|pipe| pipe.link != used);
+        let mut awake = None;
+        for pipe in others.filter(|pipe| pipe.is_usable() && pipe.suffices(now, demand)) {
+            if !pipe.sleeps() || pipe.has_answered_since(now.before(READY_EVERY)) {
+                awake = awake.or(Some(pipe.link));
+            } else {
+                self.steps.extend(pipe.ask(now).map(Step::Ask));
+            }
+        }
+        awake
+    }
+
     /// None has sufficed so far.
     fn no_candidates(&mut self) {
         for pipe in &mut self.pipes {
@@ -511,13 +530,13 @@ impl Choice {
     fn is_decided(&self, now: Timestamp, trial: Trial) -> bool {
         let moved = self.carried(trial.link).saturating_sub(trial.carried[0]);
         let used_moved = self.carried(self.used).saturating_sub(trial.carried[1]);
-        let most = self.used_rate(now, trial).bytes_in(TRIAL);
+        let most = self.rate_beside(now, trial).bytes_in(TRIAL);
         now.since(trial.since) >= TRIAL || moved > most.max(used_moved)
     }
 
     /// Rate of the used pipe since bytes have waited for it: an early end leaves no time to measure
     /// it in the trial.
-    fn used_rate(&self, now: Timestamp, trial: Trial) -> BitRate {
+    fn rate_beside(&self, now: Timestamp, trial: Trial) -> BitRate {
         let Waiting { since, carried } = trial.waited;
         let moved = self.carried(self.used).saturating_sub(carried);
         BitRate::over(moved, now.since(since))
@@ -534,7 +553,7 @@ impl Choice {
         let is_valid = self.moved == Some(now);
         let is_faster = is_valid && moved > used_moved;
         let (slower, rate, used_for) = match is_faster {
-            true => (used, self.used_rate(now, trial), used_for),
+            true => (used, self.rate_beside(now, trial), used_for),
             false => (trial.link, BitRate::over(moved, time), Duration::ZERO),
         };
         if is_valid && let Some(pipe) = self.get_mut(slower) {
@@ -550,7 +569,7 @@ impl Choice {
         }
         // What waits at the helper for a slow one is wanted before all that others have been given
         // since: it is not waited for in vain.
-        let waits = self.get(slower).map_or(0, |pipe| pipe.waits_at_helper(now));
+        let waits = self.get(slower).map_or(0, Known::left_at_helper);
         if is_valid && waits > rate.bytes_in(DRAIN) {
             self.draining.retain(|draining| draining.link != slower);
             self.steps.push(Step::Rejoin(slower, SLOW));
@@ -591,6 +610,7 @@ impl Choice {
         let before = std::mem::replace(&mut self.used, link);
         self.why = why;
         self.since = now;
+        self.used_rate = Average::over(DEMAND);
         self.trial = None;
         self.waiting = None;
         self.no_candidates();

@@ -71,8 +71,7 @@ pub(super) struct Known {
     /// Bytes that moved in the last interval: down and up.
     pub(super) moved: [u64; 2],
     waiting_bytes: u64,
-    /// Bytes that wait at the helper, by its last report, and when that came.
-    reported: Option<(Timestamp, u64)>,
+    reported: Option<Report>,
     /// When its last record came.
     record: Timestamp,
     /// The same, or when an acknowledgement of what it has carried came on any subflow.
@@ -94,6 +93,15 @@ pub(super) struct Known {
     /// It suffices, and is cheaper than the used one.
     pub(super) candidate: Option<Candidate>,
     signal: Margin,
+}
+
+/// A helper's report of what waits for a pipe.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    at: Timestamp,
+    bytes: u64,
+    /// What the pipe had carried by then.
+    carried: u64,
 }
 
 /// A pipe that may be used in place of a dearer one.
@@ -214,14 +222,20 @@ impl Known {
         if self.moved[0] > 0 || self.heard > self.expected {
             self.rested = false;
         }
-        if self.expects && self.heard > before {
+        // What is acknowledged elsewhere while it is asked came long ago.
+        let is_asked = self.asked.is_some_and(|asked| self.record <= asked);
+        if self.expects && !is_asked && self.heard > before {
             let since = before.max(self.expected);
             self.gap = self.heard.since(since).max(self.gap * 9 / 10);
         }
         let wakes = self.expects && self.rested;
         let wakes = if wakes { WAKES } else { Duration::ZERO };
         let pause = wakes.max(self.pause);
-        self.patience = ANSWER + 2 * facts.rtt + pause + self.gap.min(MOST_GAP);
+        let round_trips = match self.has_backlog() {
+            true => Duration::ZERO,
+            false => 2 * facts.rtt,
+        };
+        self.patience = ANSWER + round_trips + pause + self.gap.min(MOST_GAP);
         if self.asked.is_some_and(|asked| self.record > asked) {
             self.asked = None;
             self.expects = false;
@@ -235,23 +249,51 @@ impl Known {
 
     /// A helper has told how many bytes wait there for the pipe.
     pub(super) fn reported(&mut self, now: Timestamp, bytes: u64) {
-        self.reported = Some((now, bytes));
+        self.reported = Some(Report {
+            at: now,
+            bytes,
+            carried: self.carried,
+        });
     }
 
     pub(super) fn has_moved(&self) -> bool {
         self.moved != [0; 2]
     }
 
-    /// Whether bytes wait because the pipe is slower than what comes at this rate.
-    pub(super) fn waits(&self, now: Timestamp, demand: BitRate) -> bool {
-        let least = WAITING_BYTES.max(demand.bytes_in(WAITING_FOR));
+    /// Whether bytes wait because the pipe, which carries this rate, is slower than what comes.
+    pub(super) fn waits(&self, now: Timestamp, rate: BitRate) -> bool {
+        let least = WAITING_BYTES.max(rate.bytes_in(WAITING_FOR));
         self.waiting_bytes.max(self.waits_at_helper(now)) > least
     }
 
     /// Bytes that wait at the helper for the pipe, as far as is known now.
-    pub(super) fn waits_at_helper(&self, now: Timestamp) -> u64 {
-        let fresh = |(at, _): &(Timestamp, u64)| now.since(*at) <= STALE;
-        self.reported.filter(fresh).map_or(0, |(_, bytes)| bytes)
+    fn waits_at_helper(&self, now: Timestamp) -> u64 {
+        let fresh = |report: &Report| now.since(report.at) <= STALE;
+        self.reported.filter(fresh).map_or(0, |report| report.bytes)
+    }
+
+    /// What is left of the bytes that waited at the helper by its last report. Behind a slow pipe
+    /// the next report is late.
+    pub(super) fn left_at_helper(&self) -> u64 {
+        let left = |report: Report| {
+            let carried = self.carried.saturating_sub(report.carried);
+            report.bytes.saturating_sub(carried)
+        };
+        self.reported.map_or(0, left)
+    }
+
+    /// Whether bytes waited at the helper when its last record came: they come before any answer,
+    /// and without a round trip to the proxy.
+    fn has_backlog(&self) -> bool {
+        let waited =
+            |report: Report| report.bytes > WAITING_BYTES && self.record.since(report.at) <= STALE;
+        self.reported.is_some_and(waited)
+    }
+
+    /// Whether it has carried bytes just now, or has some left: a slow one has pauses between two
+    /// records, and what was copied meanwhile does not count as carried.
+    pub(super) fn is_busy(&self) -> bool {
+        self.has_moved() || self.left_at_helper() > WAITING_BYTES
     }
 
     /// Whether its signal is known to be so weak now that it is to be left.

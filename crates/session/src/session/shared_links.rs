@@ -1,16 +1,23 @@
 //! Links of helpers that several subflows share: each is told what the others have on its link.
 
-use mpbond_units::Timestamp;
+use mpbond_units::{BitRate, Timestamp};
 
 use crate::HelperId;
 use crate::estimator::{Load, Shared};
-use crate::subflow::Subflow;
+use crate::subflow::{RunAhead, Subflow};
+
+/// Number of times the rate of another pipe from which on one counts as faster: rates that are
+/// measured vary.
+const FASTER: f64 = 2.0;
 
 /// Helpers to which there are several pipes. An express carries little and passes what others have
 /// at the helper: it does not count.
 #[derive(Debug, Default)]
 pub(super) struct SharedLinks {
     helpers: Vec<HelperId>,
+    /// Helpers to which there have been several pipes since they have any, with the highest rate of
+    /// one of these in bytes per second.
+    fastest: Vec<(HelperId, f64)>,
     /// What each subflow has on the link that is looked at; kept, since this runs for each record.
     loads: Vec<Option<Load>>,
 }
@@ -29,13 +36,50 @@ impl SharedLinks {
                 self.helpers.push(helper);
             }
         }
+        self.fastest
+            .retain(|(helper, _)| subflows.iter().any(|s| is_of(*helper, s)));
         for s in subflows {
             s.estimator.share(None);
+            s.run_ahead = RunAhead::default();
         }
     }
 
-    /// Tells the subflows of each what the others have. `is_near`: the links are their near hops.
+    /// Limits how far pipes are run ahead of to which there are, or were, faster ones to the same
+    /// helper. For the sender behind the helper's link, whose far hops the pipes are.
+    fn limit(&mut self, now: Timestamp, subflows: &mut [Subflow]) {
+        let rate = |s: &Subflow| {
+            let shown = s.estimator.far_throughput(now);
+            shown.map_or(0.0, BitRate::bytes_per_sec)
+        };
+        for helper in &self.helpers {
+            let all = subflows.iter().filter(|s| is_of(*helper, s));
+            let most = all.map(rate).fold(0.0, f64::max);
+            match self.fastest.iter_mut().find(|(known, _)| known == helper) {
+                Some((_, fastest)) => *fastest = most.max(*fastest),
+                None => self.fastest.push((*helper, most)),
+            }
+        }
+        for (helper, fastest) in &self.fastest {
+            let used = |s: &Subflow| is_of(*helper, s) && s.is_regular() && s.works();
+            let fastest_used = subflows.iter().filter(|s| used(s)).map(rate);
+            let fastest_used = fastest_used.fold(0.0, f64::max);
+            for s in subflows.iter_mut().filter(|s| is_of(*helper, s)) {
+                let faster = FASTER * rate(s);
+                s.run_ahead = match () {
+                    () if fastest_used > faster => RunAhead::Least,
+                    () if *fastest > faster => RunAhead::Brief,
+                    () => RunAhead::Buffer,
+                };
+            }
+        }
+    }
+
+    /// Tells the subflows of each what the others have, and how far the sender runs ahead of them.
+    /// `is_near`: the links are their near hops.
     pub(super) fn update(&mut self, now: Timestamp, is_near: bool, subflows: &mut [Subflow]) {
+        if is_near {
+            self.limit(now, subflows);
+        }
         for helper in &self.helpers {
             // What a failed one owes is not on its way.
             let load = |s: &Subflow| {
@@ -72,8 +116,6 @@ impl SharedLinks {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use mpbond_units::BitRate;
 
     use super::*;
     use crate::{PathInfo, Role};
@@ -113,6 +155,55 @@ mod tests {
         told(&mut all, true);
         let expected = (175_000.0 + 75_000.0) / 2e6 + 0.025;
         assert_eq!(all[1].pad(ms(0)), Duration::from_secs_f64(expected));
+    }
+
+    /// Has the pipes of these subflows shown rates of so many bytes per second.
+    fn show(subflows: &mut [Subflow], rates: [f64; 3]) {
+        for (s, rate) in subflows.iter_mut().zip(rates) {
+            s.estimator
+                .on_pace(ms(0), BitRate::from_bytes_per_sec(rate));
+        }
+    }
+
+    fn ahead(subflows: &[Subflow]) -> Vec<RunAhead> {
+        subflows.iter().map(|s| s.run_ahead).collect()
+    }
+
+    #[test]
+    fn little_waits_for_a_slow_pipe_where_there_is_a_faster_one_or_was() {
+        use RunAhead::{Brief, Buffer, Least};
+        let mut all = three();
+        told(&mut all, true);
+        assert_eq!(ahead(&all), [Buffer; 3]);
+        show(&mut all, [2.5e6, 0.15e6, 0.1e6]);
+        let mut links = told(&mut all, true);
+        assert_eq!(ahead(&all), [Buffer, Least, Buffer]);
+        // One that stands by, or fails, may be used later.
+        all[0].role = Role::Backup;
+        links.update(ms(0), true, &mut all);
+        assert_eq!(ahead(&all), [Buffer, Brief, Buffer]);
+        all.remove(0);
+        links.changed(&mut all);
+        links.update(ms(0), true, &mut all);
+        assert_eq!(ahead(&all), [Brief, Buffer]);
+        // Nothing is known of a helper that had no pipe for a time.
+        all[0].role = Role::Express;
+        links.changed(&mut all);
+        all[0].role = Role::Regular;
+        links.changed(&mut all);
+        links.update(ms(0), true, &mut all);
+        assert_eq!(ahead(&all), [Buffer; 2]);
+    }
+
+    #[test]
+    fn pipes_of_similar_rates_and_far_hops_that_are_no_pipes_have_the_whole_buffer() {
+        let mut all = three();
+        show(&mut all, [0.19e6, 0.1e6, 0.1e6]);
+        told(&mut all, true);
+        assert_eq!(ahead(&all), [RunAhead::Buffer; 3]);
+        show(&mut all, [1e6, 0.1e6, 0.1e6]);
+        told(&mut all, false);
+        assert_eq!(ahead(&all), [RunAhead::Buffer; 3]);
     }
 
     #[test]

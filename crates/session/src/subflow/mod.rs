@@ -5,6 +5,7 @@ mod giving_way;
 mod health;
 mod owed_ranks;
 mod radio;
+mod run_ahead;
 mod sent;
 mod setup;
 mod short_queue;
@@ -19,6 +20,7 @@ pub use giving_way::OthersFirst;
 pub(crate) use health::{Health, Standing};
 use owed_ranks::OwedRanks;
 pub(crate) use radio::{HelperDownlink, Radio};
+pub(crate) use run_ahead::RunAhead;
 pub(crate) use sent::{LastFrame, SentFrame, SentQueue};
 pub use setup::SubflowSetup;
 use short_queue::ShortQueue;
@@ -62,6 +64,8 @@ pub(crate) struct Subflow {
     pub(crate) name: String,
     pub(crate) helper: Option<HelperId>,
     pub(crate) path: Option<PathNumber>,
+    /// How far its pipe is run ahead of.
+    pub(crate) run_ahead: RunAhead,
     /// Client: label of the device that lends its link to it.
     pub(crate) lender: Option<DeviceLabel>,
     pub(crate) role: Role,
@@ -165,6 +169,7 @@ impl Subflow {
             id,
             name: setup.name,
             helper: setup.helper,
+            run_ahead: RunAhead::default(),
             path: setup.path,
             lender: setup.lender,
             role: setup.role,
@@ -333,6 +338,13 @@ impl Subflow {
     pub(crate) fn unproven_is_full(&self, now: Timestamp) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         self.estimator.unproven_is_full(now, sent, acked)
+    }
+
+    /// Time for which bytes may be on their way to its pipe and wait for it, where that is less
+    /// than the helper's buffer is for.
+    pub(crate) fn run_ahead_time(&self) -> Option<Duration> {
+        let waits = self.run_ahead.time()?;
+        Some(self.estimator.path().min_rtt + waits)
     }
 
     /// Whether the helper holds more than it passes on within `bound`.

@@ -18,6 +18,7 @@ mod candidates;
 mod energy;
 mod ready;
 mod signal;
+mod silence;
 mod trial;
 
 const FIRST: LinkId = LinkId(0);
@@ -52,6 +53,8 @@ struct World {
     now: Timestamp,
     pipes: Vec<Pipe>,
     source: BitRate,
+    /// Round-trip time to the proxy.
+    rtt: Duration,
     /// Bytes that came, that arrived, and that wait for a pipe.
     came: u64,
     arrived: u64,
@@ -78,6 +81,7 @@ impl World {
             now: Timestamp::from_millis(0),
             pipes: Vec::new(),
             source: mbps(source),
+            rtt: Duration::from_millis(40),
             came: 0,
             arrived: 0,
             waits: 0,
@@ -214,7 +218,7 @@ impl World {
                     octets: pipe.carried + pipe.late,
                     waiting_bytes: 0,
                     heard: pipe.heard,
-                    rtt: Duration::from_millis(40),
+                    rtt: self.rtt,
                     // The kernel has that of WiFi always.
                     signal: pipe.signal.map(|signal| match signal {
                         Signal::Wifi(_) => (self.now, signal),

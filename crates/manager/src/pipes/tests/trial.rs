@@ -58,3 +58,19 @@ fn a_tried_one_that_brings_nothing_is_too_slow_after_two_seconds() {
     assert_eq!((world.used(), world.chosen.len()), (FIRST, 0));
     assert_eq!(world.choice.of(SECOND).unwrap().state, PipeUse::Standby);
 }
+
+/// The bytes of the faster one count no longer.
+#[test]
+fn bytes_that_wait_for_a_slow_one_are_seen_as_soon_after_a_faster_one_was_lost() {
+    let mut world = World::new(&[20.0, 1.0], 15.0);
+    world.run(seconds(5));
+    world.pipes[0].carrier = false;
+    let before = world.ms();
+    world.run(PIPES_EVERY);
+    assert_eq!((world.used(), world.tried), (SECOND, 0));
+    world.pipes[0].carrier = true;
+    while world.tried == 0 {
+        world.run(PIPES_EVERY);
+    }
+    assert!(world.ms() - before <= 800, "{}", world.ms() - before);
+}

@@ -256,7 +256,8 @@ impl Session {
         let goes_before = |rank| ready.waits_before_on(rank, s.path);
         let passing = uses(Mechanism::InteractiveBound) && passed_rank(s).is_some_and(goes_before);
         let passing = passing.then_some(INTERACTIVE_AHEAD);
-        let bound = [bounds.far, passing].into_iter().flatten().min();
+        let bounds_of_far = [bounds.far, passing, s.run_ahead_time()];
+        let bound = bounds_of_far.into_iter().flatten().min();
         s.tx.room > 0
             && !s.sent.is_full()
             && if self.config.scheduler.fills_windows() {

@@ -1,0 +1,37 @@
+//! How far a sender runs ahead of a pipe (ADR 0087).
+//!
+//! A helper buffers what its link brings faster than the pipe takes (MPBond section 4.2). What
+//! waits there for a slow pipe is in the way of a change to a faster one, and of what a faster one
+//! that was lost owes.
+
+use std::time::Duration;
+
+/// Time for which bytes wait for a pipe while a faster one is used: it is kept busy, no more.
+const LEAST: Duration = Duration::from_millis(25);
+
+/// The same after a faster one was lost. It has to be well over the 100 ms of bytes that wait by
+/// which the primary's path manager sees that a pipe is too slow (ADR 0040).
+const BRIEF: Duration = Duration::from_millis(400);
+
+/// How far a sender runs ahead of the pipe of a subflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RunAhead {
+    /// As far as the helper's buffer reaches.
+    #[default]
+    Buffer,
+    /// Briefly: the helper has had a faster pipe, which may come back.
+    Brief,
+    /// As little as keeps it busy: a faster pipe to the helper is used beside it.
+    Least,
+}
+
+impl RunAhead {
+    /// Time for which bytes may wait for the pipe, if that is bounded.
+    pub(super) const fn time(self) -> Option<Duration> {
+        match self {
+            Self::Buffer => None,
+            Self::Brief => Some(BRIEF),
+            Self::Least => Some(LEAST),
+        }
+    }
+}
