@@ -6,8 +6,7 @@ use crate::HelperId;
 use crate::estimator::{Load, Shared};
 use crate::subflow::{RunAhead, Subflow};
 
-/// Number of times the rate of another pipe from which on one counts as faster: rates that are
-/// measured vary.
+/// A pipe counts as faster than another one from this multiple of its rate on: measured rates vary.
 const FASTER: f64 = 2.0;
 
 /// Helpers to which there are several pipes. An express carries little and passes what others have
