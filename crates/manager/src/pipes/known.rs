@@ -100,7 +100,7 @@ pub(super) struct Known {
 struct Report {
     at: Timestamp,
     bytes: u64,
-    /// What the pipe had carried by then.
+    /// Bytes that the pipe had carried by then.
     carried: u64,
 }
 
@@ -272,8 +272,8 @@ impl Known {
         self.reported.filter(fresh).map_or(0, |report| report.bytes)
     }
 
-    /// What is left of the bytes that waited at the helper by its last report. Behind a slow pipe
-    /// the next report is late.
+    /// Rest of the bytes that waited at the helper by its last report. Behind a slow pipe the next
+    /// report is late.
     pub(super) fn left_at_helper(&self) -> u64 {
         let left = |report: Report| {
             let carried = self.carried.saturating_sub(report.carried);

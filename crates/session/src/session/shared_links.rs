@@ -43,7 +43,7 @@ impl SharedLinks {
         }
     }
 
-    /// Limits how far pipes are run ahead of to which there are, or were, faster ones to the same
+    /// Bounds the run-ahead to pipes beside which there are, or were, faster ones to the same
     /// helper. For the sender behind the helper's link, whose far hops the pipes are.
     fn limit(&mut self, now: Timestamp, subflows: &mut [Subflow]) {
         let rate = |s: &Subflow| {
@@ -73,7 +73,7 @@ impl SharedLinks {
         }
     }
 
-    /// Tells the subflows of each what the others have, and how far the sender runs ahead of them.
+    /// Tells the subflows of each what the others have, and bounds the run-ahead to them.
     /// `is_near`: the links are their near hops.
     pub(super) fn update(&mut self, now: Timestamp, is_near: bool, subflows: &mut [Subflow]) {
         if is_near {

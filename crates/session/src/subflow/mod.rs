@@ -64,7 +64,7 @@ pub(crate) struct Subflow {
     pub(crate) name: String,
     pub(crate) helper: Option<HelperId>,
     pub(crate) path: Option<PathNumber>,
-    /// How far its pipe is run ahead of.
+    /// Bound of the run-ahead to its pipe.
     pub(crate) run_ahead: RunAhead,
     /// Client: label of the device that lends its link to it.
     pub(crate) lender: Option<DeviceLabel>,

@@ -1,4 +1,4 @@
-//! How far a sender runs ahead of a pipe (ADR 0087).
+//! Run-ahead of a sender: bytes that a helper holds for a pipe (ADR 0087).
 //!
 //! A helper buffers what its link brings faster than the pipe takes (MPBond section 4.2). What
 //! waits there for a slow pipe is in the way of a change to a faster one, and of what a faster one
@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
-/// Time for which bytes wait for a pipe while a faster one is used: it is kept busy, no more.
+/// Time for which bytes may wait for a pipe while a faster one is used: it is kept busy, no more.
 const LEAST: Duration = Duration::from_millis(25);
 
 /// The same after a faster one was lost. It has to be well over the 100 ms of bytes that wait by
 /// which the primary's path manager sees that a pipe is too slow (ADR 0040).
 const BRIEF: Duration = Duration::from_millis(400);
 
-/// How far a sender runs ahead of the pipe of a subflow.
+/// Bound of the run-ahead to the pipe of a subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RunAhead {
     /// As far as the helper's buffer reaches.
