@@ -267,8 +267,9 @@ fn falls_to_a_low_rate(variant: u32) -> Duration {
     outcome.exchanges[0].took.unwrap()
 }
 
-/// What waits there would take longer than it is waited for: it is sent again at once, or after
-/// 2 s. Where the helper's last report counted for 300 ms only, two of thirty took 14 and 20 s.
+/// Bytes that wait there would take longer than they are waited for: they are sent again at once,
+/// or after 2 s. Where the helper's last report counted for 300 ms only, two of thirty took 14 and
+/// 20 s.
 #[test]
 fn a_pipe_that_falls_to_a_low_rate_is_not_waited_for() {
     let times: Vec<_> = (0..30).map(falls_to_a_low_rate).collect();

@@ -71,6 +71,7 @@ pub(super) struct Known {
     /// Bytes that moved in the last interval: down and up.
     pub(super) moved: [u64; 2],
     waiting_bytes: u64,
+    /// The helper's last report.
     reported: Option<Report>,
     /// When its last record came.
     record: Timestamp,
