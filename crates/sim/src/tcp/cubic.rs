@@ -54,9 +54,11 @@ impl Cubic {
         (self.window as u64).max(1) * MSS
     }
 
+    /// The threshold as Linux tells it, in whole segments as the window: a part of a segment more
+    /// would look like slow start after each loss.
     pub(super) fn threshold_bytes(&self) -> u64 {
         if self.threshold.is_finite() {
-            (self.threshold * MSS as f64) as u64
+            self.threshold as u64 * MSS
         } else {
             u64::MAX
         }
@@ -232,6 +234,18 @@ mod tests {
         cubic.on_timeout();
         assert_eq!(cubic.window_bytes(), MSS);
         assert!(cubic.in_slow_start());
+    }
+
+    #[test]
+    fn no_slow_start_is_told_after_a_loss() {
+        for window in 2..100 {
+            let mut cubic = Cubic::new(window);
+            assert!(cubic.window_bytes() < cubic.threshold_bytes());
+            cubic.on_loss();
+            assert!(!cubic.in_slow_start());
+            let (window, threshold) = (cubic.window_bytes(), cubic.threshold_bytes());
+            assert_eq!(window, threshold);
+        }
     }
 
     #[test]
