@@ -14,12 +14,13 @@ use crate::SubflowId;
 use crate::copies::Cause;
 use crate::subflow::{LastFrame, Subflow};
 
-/// Maximum bytes of the copies in each transfer, and as many again for each subflow through a
-/// helper that has shown no rate and owes something: more than such a path is given at first.
+/// Maximum bytes of the copies in each transfer that is not late, and as many again for each
+/// subflow through a helper that has shown no rate and owes something: more than such a path is
+/// given at first. Of a short transfer, also the maximum of bytes that are copied at a time.
 const MAX_BYTES: u64 = 32 << 10;
 
 /// Part of the bytes of a long transfer that may be copied in place of [`MAX_BYTES`] where it would
-/// otherwise take longer by over [`LATE_PART`] (ADR 0083).
+/// otherwise take longer by over [`LATE_PART`] (ADR 0083); of a short one all may be (ADR 0086).
 const COPIED_PART: u64 = 8;
 
 /// Part of the time of a transfer over the fastest subflow alone.
@@ -52,9 +53,10 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Bytes that may be copied still.
+    /// Bytes that may be copied still, none of them twice.
     fn left(&self, transfer_is_late: bool) -> u64 {
         let most = match transfer_is_late {
+            true if self.is_short_transfer() => u64::MAX,
             true => self.base.max(self.sent / COPIED_PART),
             false => self.base,
         };
@@ -118,11 +120,12 @@ fn hedge_of(now: Timestamp, slow: &Subflow, allowance: &Allowance, work: &Work) 
         return None;
     }
     let is_short = allowance.is_short_transfer();
-    let mut bytes = left.min(copiable_bytes(slow));
-    if !is_short {
+    let at_a_time = match is_short {
+        true => MAX_BYTES,
         // More than that would save less than the time that it takes.
-        bytes = bytes.min(MAX_BYTES.max(fast.throughput(now).bytes_in(gain / 2)));
-    }
+        false => MAX_BYTES.max(fast.throughput(now).bytes_in(gain / 2)),
+    };
+    let mut bytes = left.min(copiable_bytes(slow)).min(at_a_time);
     if gain <= least_gain(now, bytes, is_short, fast) {
         if !is_short || !may_be_late(now, slow) {
             return None;
@@ -229,7 +232,7 @@ mod tests {
             }
             subflows.add(s);
         }
-        hedged_with(subflows, true, 0, 200_000, 250_000, 50_000)
+        hedged_with(subflows, true, 0, 300_000, SHORT_BYTES + 1, 50_000)
     }
 
     fn hedged_with(
@@ -303,6 +306,21 @@ mod tests {
         // What arrives sooner than a copy could is not copied.
         assert_eq!(hedged(true, 0, 10_000), 0);
         assert_eq!(hedged(true, 200, 200_000), 0);
+    }
+
+    #[test]
+    fn all_bytes_of_a_short_transfer_may_be_copied_where_it_would_be_late() {
+        let left = |sent, is_late| {
+            let allowance = Allowance {
+                sent,
+                hedged: MAX_BYTES,
+                base: MAX_BYTES,
+            };
+            allowance.left(is_late)
+        };
+        assert!(left(SHORT_BYTES, true) > SHORT_BYTES);
+        assert_eq!(left(SHORT_BYTES, false), 0);
+        assert_eq!(left(SHORT_BYTES + 1, true), 0);
     }
 
     #[test]
