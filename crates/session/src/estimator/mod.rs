@@ -177,8 +177,10 @@ pub(crate) struct Estimator {
     moved: Option<(Timestamp, u64)>,
     /// The round-trip time then, if it was measured lately.
     rtt_before: Duration,
-    /// When the near hop last acknowledged something.
+    /// When the near hop was last seen to have acknowledged something.
     grew_at: Timestamp,
+    /// When it did so, at the latest.
+    moved_at: Timestamp,
     /// Start of the throughput sample being taken, and the least that the helper has held since.
     sample: Option<(Reading, u64)>,
     /// Other subflows through the same helper that have something on its link now.
@@ -278,6 +280,7 @@ impl Estimator {
         let grew = info.bytes_arrived > self.path.bytes_arrived;
         if grew {
             self.grew_at = now;
+            self.moved_at = self.acknowledged_by(now, &info);
         }
         // The kernel shows the sample of the latest flight until there is another one. One of
         // before an idle time, often of the slow end of a transfer, is no measurement of now.

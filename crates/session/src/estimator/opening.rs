@@ -6,7 +6,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::Estimator;
-use crate::pad;
+use crate::{PathInfo, pad};
 
 /// Window with which TCP starts, and starts again after a pause (RFC 6928), and a packet's bytes.
 const INITIAL_WINDOW: u64 = 10 * PACKET;
@@ -26,24 +26,48 @@ impl Estimator {
         self.one_way_delay() + pad::to_duration(near.max(far))
     }
 
-    /// Round trips until the near hop's window lets the next packet go. After a pause TCP begins
-    /// with the initial one again (RFC 5681, section 4.1), which TCP_INFO does not show until then.
-    /// Linux halves it once for each timeout: after a short pause it is larger than assumed here.
+    /// When what a look at TCP shows as newly acknowledged was so, at the latest. While nothing is
+    /// sent nobody looks: what is new is from just after the last look.
+    pub(super) fn acknowledged_by(&self, now: Timestamp, info: &PathInfo) -> Timestamp {
+        match self.path.srtt.is_zero() {
+            true => now,
+            false => now.min(self.path_at + info.srtt),
+        }
+    }
+
+    /// Octets that the near hop's window lets go at once, if it is the initial one and a packet is
+    /// among them; `None` where it holds none back, or all.
+    pub(crate) fn at_once(&self, now: Timestamp, sent: u64) -> Option<u64> {
+        let opening = self.near_opening(now, sent)?;
+        let left = opening.window.saturating_sub(opening.ahead);
+        (opening.window <= INITIAL_WINDOW && left >= PACKET).then_some(left)
+    }
+
+    /// Round trips until the near hop's window lets the next packet go.
     fn near_rounds(&self, now: Timestamp, sent: u64) -> f64 {
+        let opening = self.near_opening(now, sent);
+        opening.map_or(0.0, |o| rounds(o.ahead, o.window, None, self.path.min_rtt))
+    }
+
+    /// The near hop's window, if it is still opening. After a pause TCP begins with the initial one
+    /// again (RFC 5681, section 4.1), which TCP_INFO does not show until then. Linux halves it once
+    /// for each timeout: after a short pause it is larger than assumed here.
+    fn near_opening(&self, now: Timestamp, sent: u64) -> Option<Opening> {
         let timeout = self.path.srtt + LEAST_TIMEOUT;
         let owes = sent > self.path.bytes_arrived;
         let begun = if owes { self.busy_since } else { now };
-        let paused = begun.since(self.grew_at) > timeout;
+        let paused = begun.since(self.moved_at) > timeout;
         // A window that a timeout has closed says nothing of a path that may be silent.
-        let stalls = owes && now.since(self.grew_at.max(self.busy_since)) > timeout;
+        let stalls = owes && now.since(self.moved_at.max(self.busy_since)) > timeout;
         if stalls || self.path.cwnd_bytes == 0 || !(paused || self.path.slow_start) {
-            return 0.0;
+            return None;
         }
         let most = if paused { INITIAL_WINDOW } else { u64::MAX };
         let window = self.path.cwnd_bytes.min(most);
         let measured = self.near_measured.then(|| self.near_hop(now).throughput);
         let ahead = sent.saturating_sub(self.path.bytes_arrived);
-        rounds(ahead, window, measured, self.path.min_rtt)
+        let enough = is_enough(window, measured, self.path.min_rtt);
+        (!enough).then_some(Opening { ahead, window })
     }
 
     /// Round trips until the helper's window lets the next packet go. Nobody tells that window: it
@@ -59,12 +83,22 @@ impl Estimator {
     }
 }
 
+/// A window that holds octets back, and those that are not acknowledged.
+struct Opening {
+    ahead: u64,
+    window: u64,
+}
+
+/// Whether a hop's measured rate, in bytes per second, needs no larger window.
+fn is_enough(window: u64, measured: Option<f64>, rtt: Duration) -> bool {
+    measured.is_some_and(|rate| rate * rtt.as_secs_f64() < window as f64)
+}
+
 /// Round trips until a window that doubles with each lets the packet go that is behind `ahead`
 /// octets which are not acknowledged. None where the hop's measured rate, in bytes per second,
 /// needs no larger window.
 fn rounds(ahead: u64, window: u64, measured: Option<f64>, rtt: Duration) -> f64 {
-    let is_enough = |rate: f64| rate * rtt.as_secs_f64() < window as f64;
-    if measured.is_some_and(is_enough) {
+    if is_enough(window, measured, rtt) {
         return 0.0;
     }
     let windows = (ahead + PACKET) as f64 / window.max(1) as f64;
@@ -74,7 +108,7 @@ fn rounds(ahead: u64, window: u64, measured: Option<f64>, rtt: Duration) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FarReport, FeedbackRule, PathInfo};
+    use crate::{FarReport, FeedbackRule};
 
     fn ms(v: u64) -> Timestamp {
         Timestamp::from_millis(v)
@@ -142,6 +176,19 @@ mod tests {
         assert_eq!(while_opening(&e, 2_000, 500_000, 0), 25);
         e.owes_again(ms(2_000), 500_000);
         assert_eq!(while_opening(&e, 2_000, 520_000, 0), 75);
+    }
+
+    #[test]
+    fn what_is_acknowledged_in_a_pause_was_so_just_after_the_last_look() {
+        let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
+        e.on_path(ms(0), starting(0, 200_000));
+        e.on_path(ms(5), starting(90_000, 200_000));
+        assert_eq!(e.at_once(ms(10), 100_000), None);
+        // Five seconds later the rest is seen to have arrived, with an octet of feedback.
+        e.on_path(ms(5_000), starting(100_001, 200_000));
+        assert_eq!(e.at_once(ms(5_000), 100_001), Some(INITIAL_WINDOW));
+        e.owes_again(ms(5_000), 100_001);
+        assert_eq!(e.at_once(ms(5_000), 104_001), Some(INITIAL_WINDOW - 4_000));
     }
 
     #[test]

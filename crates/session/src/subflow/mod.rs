@@ -260,6 +260,16 @@ impl Subflow {
         self.estimator.while_opening(now, sent, acked)
     }
 
+    /// Plaintext octets of a record that TCP's initial window lets go at once; `None` where it
+    /// holds none back, or all.
+    pub(crate) fn at_once(&self, now: Timestamp) -> Option<u64> {
+        let at_once = self.heeds_windows.then(|| {
+            let octets = self.estimator.at_once(now, self.tx.octets)?;
+            Some(octets.saturating_sub(self.tx.record_overhead))
+        });
+        at_once.flatten()
+    }
+
     /// The same as if bytes that another subflow has been given as well did not wait.
     pub(crate) fn pad_without_copies(&self, now: Timestamp) -> Duration {
         let (sent, acked) = (self.tx.octets, self.tx.acked);

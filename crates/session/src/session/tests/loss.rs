@@ -178,6 +178,8 @@ fn bytes_that_have_arrived_are_not_sent_again_after_all_subflows_were_silent() {
     p.client.write(id, want.clone());
     let arrived = |p: &Pair| p.server_got.get(&id).map_or(0, |(b, _)| b.len());
     p.run(at(20_000), |p| arrived(p) >= 1_500_000);
+    // What was moved between the subflows before that is not meant here.
+    let copied = p.server().stats().redundant_bytes_in;
     // Acknowledgements of the latest are lost, and both subflows are given up one after the other.
     for link in &mut p.links {
         link.blackhole = true;
@@ -186,7 +188,7 @@ fn bytes_that_have_arrived_are_not_sent_again_after_all_subflows_were_silent() {
     p.join(&[hop(8.0, 25)]);
     p.run(at(70_000), |p| arrived(p) == want.len());
     assert!(p.server_got[&id].0 == want);
-    assert_eq!(p.server().stats().redundant_bytes_in, 0);
+    assert_eq!(p.server().stats().redundant_bytes_in, copied);
 }
 
 #[test]

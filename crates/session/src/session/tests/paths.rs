@@ -148,7 +148,12 @@ fn parked_streams_cost_no_time_and_do_not_delay_others() {
     p.client.mark_chunk_end(a);
     p.client.finish(a);
     write_both(&mut p, b, MIB);
-    assert_eq!(time_for(&mut p, b, MIB), alone);
+    // The octets of its OPEN leave a little less of the initial window for the first records.
+    let took = time_for(&mut p, b, MIB);
+    assert!(
+        took.abs_diff(alone) < Duration::from_millis(1),
+        "{took:?}, {alone:?}"
+    );
     assert_eq!(got(&p, a), [0, 0]);
     // All is quiet: nothing is due within the next second at either end.
     let until = p.now + Duration::from_secs(1);

@@ -147,7 +147,11 @@ impl Session {
             false => (RECORD_TIME, LEAST_RECORD),
         };
         let octets = s.throughput(now).bytes_in(time);
-        octets.clamp(least, MAX_RECORD_BYTES as u64)
+        let octets = octets.clamp(least, MAX_RECORD_BYTES as u64);
+        // The other end decrypts a record when all of it has come: one that does not fit into the
+        // window waits for the next round trip as a whole.
+        let fits = s.at_once(now);
+        fits.map_or(octets, |fits| octets.min(fits))
     }
 
     /// Fills a record with bytes of these streams: ranks in their order, streams of a rank in turn,
