@@ -16,6 +16,10 @@ const PACKET: u64 = 1_448;
 /// again.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
+/// Looks at a full window in a round trip, and the least time between two.
+const LOOKS_IN_RTT: u32 = 16;
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+
 impl Estimator {
     /// The delay of a byte that is handed over now, where windows of TCP that are still opening
     /// hold it back (ADR 0058): the delays of the hops, and round trips of the hop that takes
@@ -41,6 +45,16 @@ impl Estimator {
         let opening = self.near_opening(now, sent)?;
         let left = opening.window.saturating_sub(opening.ahead);
         (opening.window <= INITIAL_WINDOW && left >= PACKET).then_some(left)
+    }
+
+    /// When a full window of the near hop may let more go: a round trip after it was filled, and
+    /// then again in short intervals for as long. TCP_INFO has to be read for that.
+    pub(crate) fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let rtt = self.path.srtt;
+        let filled = self.moved_at.max(self.busy_since);
+        let next = now + (rtt / LOOKS_IN_RTT).max(LEAST_INTERVAL);
+        let at = next.max(filled + rtt);
+        (at < filled + 2 * rtt).then_some(at)
     }
 
     /// Round trips until the near hop's window lets the next packet go.
@@ -110,6 +124,8 @@ mod tests {
     use super::*;
     use crate::{FarReport, FeedbackRule};
 
+    const RTT: Duration = Duration::from_millis(50);
+
     fn ms(v: u64) -> Timestamp {
         Timestamp::from_millis(v)
     }
@@ -117,8 +133,8 @@ mod tests {
     fn starting(bytes_arrived: u64, cwnd_bytes: u64) -> PathInfo {
         PathInfo {
             cwnd_bytes,
-            srtt: Duration::from_millis(50),
-            min_rtt: Duration::from_millis(50),
+            srtt: RTT,
+            min_rtt: RTT,
             bytes_arrived,
             slow_start: true,
             app_limited: true,
@@ -189,6 +205,22 @@ mod tests {
         assert_eq!(e.at_once(ms(5_000), 100_001), Some(INITIAL_WINDOW));
         e.owes_again(ms(5_000), 100_001);
         assert_eq!(e.at_once(ms(5_000), 104_001), Some(INITIAL_WINDOW - 4_000));
+    }
+
+    #[test]
+    fn a_full_window_is_looked_at_for_a_round_trip_after_its_first_octets_are_acknowledged() {
+        let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
+        e.on_path(ms(100), starting(0, INITIAL_WINDOW));
+        e.owes_again(ms(100), 0);
+        assert_eq!(e.opens_at(ms(100)), Some(ms(150)));
+        let step = RTT / 16;
+        assert_eq!(e.opens_at(ms(150)), Some(ms(150) + step));
+        assert_eq!(e.opens_at(ms(196)), Some(ms(196) + step));
+        // It may be silent.
+        assert_eq!(e.opens_at(ms(198)), None);
+        // The next window was filled when this was seen.
+        e.on_path(ms(150), starting(INITIAL_WINDOW, 2 * INITIAL_WINDOW));
+        assert_eq!(e.opens_at(ms(150)), Some(ms(200)));
     }
 
     #[test]

@@ -36,6 +36,14 @@ const SHORT_BYTES: u64 = 256 << 10;
 /// one, it is at least the time that the copies take: a link is kept busy no longer than it saves.
 const LEAST_GAIN: Duration = Duration::from_millis(2);
 
+/// What is found at a subflow that owes bytes.
+enum Look {
+    /// Its last bytes are to be copied.
+    Hedge(Hedge),
+    /// Copies of them wait for a window, which may be open then.
+    Waits(Timestamp),
+}
+
 /// Bytes of one subflow that others are to be given as well.
 struct Hedge {
     of: SubflowId,
@@ -70,10 +78,15 @@ impl Allowance {
 
 impl Reinjection {
     /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for
-    /// which another one that has run dry delivers them before, or might.
-    pub(in crate::session) fn hedge(&mut self, now: Timestamp, work: &mut Work) {
+    /// which another one that has run dry delivers them before, or might. Returns when to look
+    /// again, if copies wait for something that no event tells of.
+    pub(in crate::session) fn hedge(
+        &mut self,
+        now: Timestamp,
+        work: &mut Work,
+    ) -> Option<Timestamp> {
         if !self.config.hedge {
-            return;
+            return None;
         }
         let unproven = work.subflows.iter().filter(|s| owes_unproven(now, s));
         let allowance = Allowance {
@@ -82,17 +95,23 @@ impl Reinjection {
             base: MAX_BYTES * (1 + unproven.count() as u64),
         };
         if allowance.left(true) < LEAST_BYTES {
-            return;
+            return None;
         }
         // What the other end's host has needs no copy.
         let owes = |s: &Subflow| copiable_bytes(s) > 0 && !s.health.delivered;
         let late = |s: &&Subflow| s.works() && s.is_regular() && owes(s);
+        let mut again: Option<Timestamp> = None;
         let hedges = work.subflows.iter().filter(late).filter_map(|slow| {
-            let hedge = hedge_of(now, slow, &allowance, work)?;
-            Some((slow.remaining(now, LEAST_GAIN), hedge))
+            match look_at(now, slow, &allowance, work)? {
+                Look::Hedge(hedge) => Some((slow.remaining(now, LEAST_GAIN), hedge)),
+                Look::Waits(at) => {
+                    again = Some(again.map_or(at, |first| first.min(at)));
+                    None
+                }
+            }
         });
         let Some((_, hedge)) = hedges.max_by_key(|(remaining, _)| *remaining) else {
-            return;
+            return again;
         };
         if let Some(i) = work.subflows.index(hedge.of) {
             let may = |paths| hedge.takers.may_carry(paths);
@@ -101,11 +120,12 @@ impl Reinjection {
             // Rebalancing has its own allowance.
             self.copies_before += copied;
         }
+        None
     }
 }
 
 /// Copies of what one subflow owes for the fastest that has room and nothing to carry.
-fn hedge_of(now: Timestamp, slow: &Subflow, allowance: &Allowance, work: &Work) -> Option<Hedge> {
+fn look_at(now: Timestamp, slow: &Subflow, allowance: &Allowance, work: &Work) -> Option<Look> {
     let fast = fastest_for(now, slow, work)?;
     let gain = slow
         .remaining(now, LEAST_GAIN)
@@ -131,16 +151,18 @@ fn hedge_of(now: Timestamp, slow: &Subflow, allowance: &Allowance, work: &Work) 
             return None;
         }
         // What another window holds takes no time.
-        bytes = bytes.min(fast.free_window()).min(fast.tx.room);
+        let window = fast.free_window();
+        bytes = bytes.min(window).min(fast.tx.room);
         if bytes < LEAST_BYTES {
-            return None;
+            let at = fast.estimator.opens_at(now);
+            return at.filter(|_| window < LEAST_BYTES).map(Look::Waits);
         }
     }
-    Some(Hedge {
+    Some(Look::Hedge(Hedge {
         of: slow.id,
         bytes,
         takers: Takers::of(std::iter::once(fast)),
-    })
+    }))
 }
 
 /// Bytes that a subflow owes, which are no hedges and have no copy. Where it answers within the
@@ -249,13 +271,26 @@ mod tests {
     /// The same, both changed by `change`.
     fn hedged_to(
         change: impl Fn(&mut Subflow),
-        mut subflows: Subflows,
+        subflows: Subflows,
         measured: bool,
         at: u64,
         bytes: u64,
         sent: u64,
         window: u64,
     ) -> u64 {
+        looked_at(change, subflows, measured, at, bytes, sent, window).0
+    }
+
+    /// The same, and when to look again.
+    fn looked_at(
+        change: impl Fn(&mut Subflow),
+        mut subflows: Subflows,
+        measured: bool,
+        at: u64,
+        bytes: u64,
+        sent: u64,
+        window: u64,
+    ) -> (u64, Option<Timestamp>) {
         for id in [1, 2] {
             let mut s = Subflow::for_test(id, None, Role::Regular);
             let path = PathInfo {
@@ -290,8 +325,8 @@ mod tests {
         };
         // What is due once is not copied twice.
         reinjection.hedge(ms(at), &mut work);
-        reinjection.hedge(ms(at), &mut work);
-        streams.retransmit_bytes()
+        let again = reinjection.hedge(ms(at), &mut work);
+        (streams.retransmit_bytes(), again)
     }
 
     /// The same of a short transfer.
@@ -321,6 +356,24 @@ mod tests {
         assert!(left(SHORT_BYTES, true) > SHORT_BYTES);
         assert_eq!(left(SHORT_BYTES, false), 0);
         assert_eq!(left(SHORT_BYTES + 1, true), 0);
+    }
+
+    #[test]
+    fn copies_that_wait_for_a_window_are_looked_for_a_round_trip_after_it_was_filled() {
+        let again = |room| {
+            // Both have been given a whole window, and nothing is known of their rates.
+            let change = |s: &mut Subflow| {
+                s.tx.octets = 10_000;
+                s.tx.room = room;
+                s.estimator.owes_again(ms(0), 0);
+            };
+            let looked = looked_at(change, Subflows::new(), false, 0, 10_000, 250_000, 10_000);
+            assert_eq!(looked.0, 0);
+            looked.1
+        };
+        assert_eq!(again(100_000), Some(ms(50)));
+        // Its socket takes nothing: an event tells when it does.
+        assert_eq!(again(0), None);
     }
 
     #[test]

@@ -135,29 +135,31 @@ impl Session {
         if let Some(i) = self.put_urgent(now, out, frames) {
             return Some(i);
         }
+        let mut again = None;
         if !self.streams.has_ready() || self.streams.only_copies_wait() {
             let (reinjection, mut work, _) = self.reinjection();
-            reinjection.hedge(now, &mut work);
+            again = reinjection.hedge(now, &mut work);
         }
         let scopes: &[_] = match apart {
             Some(from) => &[Scope::Before(from), Scope::From(from)],
             None => &[Scope::All],
         };
-        let mut again = None;
+        let mut asked = None;
         for scope in scopes {
             let (i, at) = self.put_scope(now, *scope, out, frames, views);
             if i.is_some() {
                 return i;
             }
-            again = again.or(at);
+            asked = asked.or(at);
         }
         let gave_way = std::mem::take(&mut self.scratch.gave_way);
         if gave_way && let Some(i) = self.put_ends(now, out, frames) {
             return Some(i);
         }
         let left = std::mem::take(&mut self.scratch.left_to_faster) | gave_way;
-        let again = again.or(left.then_some(now + DEFER));
-        self.timers.set(Timer::Schedule, again);
+        let asked = asked.or(left.then_some(now + DEFER));
+        self.timers
+            .set(Timer::Schedule, [again, asked].into_iter().flatten().min());
         None
     }
 
