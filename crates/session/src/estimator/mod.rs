@@ -654,10 +654,18 @@ impl Estimator {
     }
 
     /// Whether a helper whose far hop has shown no rate is owed more than may be risked: a little,
-    /// and as much again as was acknowledged, as in slow start.
-    pub(crate) fn unproven_is_full(&self, now: Timestamp, sent: u64, acked: u64) -> bool {
+    /// twice as much for the last bytes that wait, and as much again as was acknowledged, as in
+    /// slow start.
+    pub(crate) fn unproven_is_full(
+        &self,
+        now: Timestamp,
+        sent: u64,
+        acked: u64,
+        are_last: bool,
+    ) -> bool {
         let owed = sent.saturating_sub(acked);
-        let allowed = UNPROVEN_BYTES + acked.saturating_sub(self.unproven_from);
+        let least = UNPROVEN_BYTES << u32::from(are_last);
+        let allowed = least + acked.saturating_sub(self.unproven_from);
         self.through_helper && owed > allowed && !self.far_is_shown(now)
     }
 

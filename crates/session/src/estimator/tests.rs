@@ -203,7 +203,7 @@ fn a_helper_that_keeps_up_stays_unlimited() {
         e.on_count((t * 1_000).saturating_sub(2_000), ms(t), ms(t));
     }
     assert_eq!(e.far_throughput(ms(975)), None);
-    assert!(!e.unproven_is_full(ms(975), 975_000, 973_000));
+    assert!(!e.unproven_is_full(ms(975), 975_000, 973_000, false));
 }
 
 /// At 2 Mbit/s and 50 ms, a queue of 100 ms overflows with 37 kB on the way.
@@ -237,26 +237,29 @@ fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
     let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
     e.on_path(ms(0), info(0, MB));
     e.owes_again(ms(0), 0);
-    assert!(!e.unproven_is_full(ms(50), 28_000, 0));
-    assert!(e.unproven_is_full(ms(50), 29_000, 0));
+    assert!(!e.unproven_is_full(ms(50), 28_000, 0, false));
+    assert!(e.unproven_is_full(ms(50), 29_000, 0, false));
+    // The last bytes do not wait, unless more and more of them come.
+    assert!(!e.unproven_is_full(ms(50), 57_000, 0, true));
+    assert!(e.unproven_is_full(ms(50), 58_000, 0, true));
     // As much again as was acknowledged, and what replaces that.
     e.on_count(14_000, ms(60), ms(60));
-    assert!(!e.unproven_is_full(ms(60), 56_000, 14_000));
-    assert!(e.unproven_is_full(ms(60), 57_000, 14_000));
+    assert!(!e.unproven_is_full(ms(60), 56_000, 14_000, false));
+    assert!(e.unproven_is_full(ms(60), 57_000, 14_000, false));
     // A report of a socket that is starting shows nothing, a flight does.
     let report = FarReport {
         throughput: BitRate::from_mbps(5.0),
         ..FarReport::default()
     };
     e.on_far_report(ms(70), report);
-    assert!(e.unproven_is_full(ms(70), 57_000, 14_000));
+    assert!(e.unproven_is_full(ms(70), 57_000, 14_000, false));
     e.on_pace(ms(80), BitRate::from_mbps(5.0));
-    assert!(!e.unproven_is_full(ms(80), 99_000, 14_000));
+    assert!(!e.unproven_is_full(ms(80), 99_000, 14_000, false));
 }
 
 /// What may be owed over a path that has shown no rate.
 fn allowed(e: &Estimator, now: Timestamp, acked: u64) -> u64 {
-    let may = |owed: &u64| !e.unproven_is_full(now, acked + owed, acked);
+    let may = |owed: &u64| !e.unproven_is_full(now, acked + owed, acked, false);
     (0..10_000).map(|n| n << 10).take_while(may).last().unwrap()
 }
 

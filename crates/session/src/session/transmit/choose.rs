@@ -5,6 +5,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::costs::leave_cheapest;
+use super::records::LEAST_RECORD;
 use crate::mechanism::Mechanism;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
 use crate::session::Session;
@@ -79,6 +80,9 @@ struct Bounds {
     gives_way: bool,
     /// The queues that are short for what may be sent next.
     short: Short,
+    /// All bytes that wait fit into a record: they shall not wait for a round trip of a helper that
+    /// has shown no rate.
+    are_last: bool,
 }
 
 /// Queues that are kept short for short exchanges (ADR 0027).
@@ -155,26 +159,26 @@ impl Session {
             s.tx.room > 0 && s.carries() && paths.contains(s.path) && s.gives_way(now)
         };
         self.scratch.gave_way |= gives_way && self.subflows.iter().any(waits);
+        let waiting = self.streams.unscheduled_beside(paths);
         let bounds = Bounds {
             far: bound,
             short,
             gives_way,
+            are_last: waiting <= LEAST_RECORD,
         };
         let held_back = self.fill_views(now, paths, passed_over, bounds, views);
         if !self.scheduler.duplicates() && self.subflows.differ_in_cost() {
             // What one was passed over for, it may not carry.
-            let waiting = self.streams.unscheduled_beside(paths);
             let waiting = passed_over.is_none().then_some(waiting);
             leave_cheapest(now, &self.subflows, waiting, views);
         }
         let decision = views.iter().any(|v| v.idle).then(|| {
             // Streams of other sets wait for the same subflows.
-            let all = self.streams.unscheduled_beside(paths);
             let before = |rank| self.streams.unscheduled_before(rank, paths);
             let unscheduled_bytes = match scope {
-                Scope::All => all,
+                Scope::All => waiting,
                 Scope::Before(rank) => before(rank),
-                Scope::From(rank) => all.saturating_sub(before(rank)),
+                Scope::From(rank) => waiting.saturating_sub(before(rank)),
             };
             let backlog = Backlog { unscheduled_bytes };
             self.scheduler.decide(now, views, backlog)
@@ -274,8 +278,9 @@ impl Session {
                 // No caution where others may be silent, or cost more.
                 let takes = |o: &Subflow| o.id != s.id && o.may_take_over() && o.cost <= s.cost;
                 let has_other = || self.subflows.iter().any(takes);
-                let unproven =
-                    uses(Mechanism::UnprovenBound) && s.unproven_is_full(now) && has_other();
+                let unproven = uses(Mechanism::UnprovenBound)
+                    && s.unproven_is_full(now, bounds.are_last)
+                    && has_other();
                 let far_is_full = bound.is_some_and(|bound| s.far_is_full(now, bound));
                 !has_enough && !near_is_full && !unproven && !far_is_full
             }

@@ -1,7 +1,5 @@
 //! Stream frames of a record: which streams, which of their bytes.
 
-use std::time::Duration;
-
 use mpbond_units::Timestamp;
 
 use super::choose::{Selection, bytes_before};
@@ -14,21 +12,8 @@ use crate::session::reinject::express_for;
 use crate::signal::SignalState;
 use crate::stream::Stream;
 use crate::subflow::{SentFrame, Subflow};
-use crate::wire::{DATA_OVERHEAD_MAX, Frame, MAX_RECORD_BYTES, OPEN_BYTES_MAX, put_data_header};
+use crate::wire::{DATA_OVERHEAD_MAX, Frame, OPEN_BYTES_MAX, put_data_header};
 use crate::{PathNumber, PathSet, StreamId, SubflowId};
-
-/// A record's time on its path: short enough that small frames never wait long behind one, long
-/// enough that framing stays under half a percent at the rates of interest.
-const RECORD_TIME: Duration = Duration::from_millis(12);
-
-/// Least record while the backlog is long.
-const LEAST_RECORD: u64 = 4_096;
-
-/// A record's time while queues are short: half of the delay that is aimed at.
-const SHORT_RECORD_TIME: Duration = Duration::from_millis(5);
-
-/// Least record while queues are short: two full packets of IPv6, with the overhead of the record.
-const LEAST_SHORT_RECORD: u64 = 2_820;
 
 /// Most streams of each rank that are searched for urgent bytes.
 const MAX_SEARCHED: usize = 64;
@@ -138,20 +123,6 @@ impl Session {
             limit: self.record_limit(now, s) as usize,
             frames,
         }
-    }
-
-    /// Maximum octets of the next record on a subflow.
-    pub(super) fn record_limit(&self, now: Timestamp, s: &Subflow) -> u64 {
-        let (time, least) = match self.short_exchanges.is_recent(now) {
-            true => (SHORT_RECORD_TIME, LEAST_SHORT_RECORD),
-            false => (RECORD_TIME, LEAST_RECORD),
-        };
-        let octets = s.throughput(now).bytes_in(time);
-        let octets = octets.clamp(least, MAX_RECORD_BYTES as u64);
-        // The other end decrypts a record when all of it has come: one that does not fit into the
-        // window waits for the next round trip as a whole.
-        let fits = s.at_once(now);
-        fits.map_or(octets, |fits| octets.min(fits))
     }
 
     /// Fills a record with bytes of these streams: ranks in their order, streams of a rank in turn,

@@ -7,11 +7,13 @@
 //! | [`resting`] | which helpers' radios are left asleep |
 //! | [`giving_way`] | which bulk data waits for others on the same link |
 //! | [`fill`] | which streams, and which of their bytes |
+//! | [`records`] | how long a record is |
 
 mod choose;
 mod costs;
 mod fill;
 mod giving_way;
+mod records;
 mod resting;
 
 use mpbond_units::Timestamp;
