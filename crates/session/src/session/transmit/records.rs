@@ -21,6 +21,11 @@ const SHORT_RECORD_TIME: Duration = Duration::from_millis(5);
 /// Least record while queues are short: two full packets of IPv6, with the overhead of the record.
 const LEAST_SHORT_RECORD: u64 = 2_820;
 
+/// Waiting bytes up to which a record may be as short as a packet, where a window holds no more:
+/// most of them may go in the first windows (ADR 0086). With more the next window brings the rest of
+/// the record anyway.
+const FEW_BYTES: u64 = 64 << 10;
+
 impl Session {
     /// Maximum octets of the next record on a subflow.
     pub(super) fn record_limit(&self, now: Timestamp, s: &Subflow) -> u64 {
@@ -32,6 +37,8 @@ impl Session {
         let octets = octets.clamp(least, MAX_RECORD_BYTES as u64);
         // The other end decrypts a record when all of it has come: one that does not fit into the
         // window waits for the next round trip as a whole.
-        s.at_once(now).map_or(octets, |fits| octets.min(fits))
+        let pays = |fits: &u64| *fits >= least || self.streams.unscheduled_in_all() <= FEW_BYTES;
+        let fits = s.at_once(now).filter(pays);
+        fits.map_or(octets, |fits| octets.min(fits))
     }
 }
