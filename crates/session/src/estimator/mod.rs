@@ -10,6 +10,7 @@ mod carried;
 mod known;
 mod opening;
 mod shared;
+mod unproven;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -98,11 +99,6 @@ const QUEUED_FOR: Duration = Duration::from_millis(5);
 /// Age up to which the round-trip time is that of before: reports and ACKs of what comes the other
 /// way are 100 ms apart at most.
 const RTT_LASTS: Duration = Duration::from_millis(250);
-
-/// What a path through a helper may owe while its far hop has shown no rate, beside what has been
-/// acknowledged since octets were owed again, and just before that: less than the copies of a
-/// transfer's end, so that a path that turns out slow costs bytes, no time.
-const UNPROVEN_BYTES: u64 = 28 << 10;
 
 /// Maximum age of an arrival rate that is used.
 const PACE_LASTS: Duration = Duration::from_millis(500);
@@ -651,22 +647,6 @@ impl Estimator {
     /// then).
     pub(crate) fn window_is_full(&self, sent: u64) -> bool {
         sent.saturating_sub(self.path.bytes_arrived) >= self.path.cwnd_bytes
-    }
-
-    /// Whether a helper whose far hop has shown no rate is owed more than may be risked: a little,
-    /// twice as much for the last bytes that wait, and as much again as was acknowledged, as in
-    /// slow start.
-    pub(crate) fn unproven_is_full(
-        &self,
-        now: Timestamp,
-        sent: u64,
-        acked: u64,
-        are_last: bool,
-    ) -> bool {
-        let owed = sent.saturating_sub(acked);
-        let least = UNPROVEN_BYTES << u32::from(are_last);
-        let allowed = least + acked.saturating_sub(self.unproven_from);
-        self.through_helper && owed > allowed && !self.far_is_shown(now)
     }
 
     /// Whether the helper holds more than its far hop sends in `bound`, at the rate that it has

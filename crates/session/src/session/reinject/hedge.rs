@@ -10,9 +10,9 @@ use mpbond_units::Timestamp;
 
 use super::takers::Takers;
 use super::{Reinjection, Work};
-use crate::SubflowId;
 use crate::copies::Cause;
 use crate::subflow::{LastFrame, Subflow};
+use crate::{SessionStats, SubflowId};
 
 /// Maximum bytes of the copies in each transfer that is not late, and as many again for each
 /// subflow through a helper that has shown no rate and owes something: more than such a path is
@@ -77,6 +77,11 @@ impl Allowance {
 }
 
 impl Reinjection {
+    /// Whether so little was sent since the session was last idle that its end is hedged freely.
+    pub(in crate::session) fn transfer_is_short(&self, stats: &SessionStats) -> bool {
+        stats.bytes_out - self.sent_before <= SHORT_BYTES
+    }
+
     /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for
     /// which another one that has run dry delivers them before, or might. Returns when to look
     /// again, if copies wait for something that no event tells of.

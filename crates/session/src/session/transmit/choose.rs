@@ -80,8 +80,8 @@ struct Bounds {
     gives_way: bool,
     /// The queues that are short for what may be sent next.
     short: Short,
-    /// All bytes that wait fit into a record: they shall not wait for a round trip of a helper that
-    /// has shown no rate.
+    /// All bytes that wait fit into a record, and end a short transfer: they shall not wait for a
+    /// round trip of a helper that has shown no rate.
     are_last: bool,
 }
 
@@ -164,7 +164,7 @@ impl Session {
             far: bound,
             short,
             gives_way,
-            are_last: waiting <= LEAST_RECORD,
+            are_last: waiting <= LEAST_RECORD && self.reinjection.transfer_is_short(&self.stats),
         };
         let held_back = self.fill_views(now, paths, passed_over, bounds, views);
         if !self.scheduler.duplicates() && self.subflows.differ_in_cost() {

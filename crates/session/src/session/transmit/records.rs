@@ -22,8 +22,8 @@ const SHORT_RECORD_TIME: Duration = Duration::from_millis(5);
 const LEAST_SHORT_RECORD: u64 = 2_820;
 
 /// Waiting bytes up to which a record may be as short as a packet, where a window holds no more:
-/// most of them may go in the first windows (ADR 0086). With more the next window brings the rest of
-/// the record anyway.
+/// most of them may go in the first windows (ADR 0086). With more the next window brings the rest
+/// of the record anyway.
 const FEW_BYTES: u64 = 64 << 10;
 
 impl Session {
