@@ -173,9 +173,9 @@ pub(crate) struct Estimator {
     moved: Option<(Timestamp, u64)>,
     /// The round-trip time then, if it was measured lately.
     rtt_before: Duration,
-    /// When the near hop was last seen to have acknowledged something.
+    /// Time of the last look that showed octets newly acknowledged by the near hop.
     grew_at: Timestamp,
-    /// When it did so, at the latest.
+    /// Latest time at which these can have been acknowledged.
     moved_at: Timestamp,
     /// Start of the throughput sample being taken, and the least that the helper has held since.
     sample: Option<(Reading, u64)>,

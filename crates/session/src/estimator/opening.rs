@@ -30,8 +30,8 @@ impl Estimator {
         self.one_way_delay() + pad::to_duration(near.max(far))
     }
 
-    /// When what a look at TCP shows as newly acknowledged was so, at the latest. While nothing is
-    /// sent nobody looks: what is new is from just after the last look.
+    /// Latest time at which the octets that a look at TCP shows as new can have been acknowledged.
+    /// While nothing is sent nobody looks: they are from just after the last look.
     pub(super) fn acknowledged_by(&self, now: Timestamp, info: &PathInfo) -> Timestamp {
         match self.path.srtt.is_zero() {
             true => now,
@@ -47,8 +47,8 @@ impl Estimator {
         (opening.window <= INITIAL_WINDOW && left >= PACKET).then_some(left)
     }
 
-    /// When a full window of the near hop may let more go: a round trip after it was filled, and
-    /// then again in short intervals for as long. TCP_INFO has to be read for that.
+    /// Time of the next look at a full window of the near hop: a round trip after it was filled,
+    /// then in short intervals for another one. `None` after that: the path may be silent.
     pub(crate) fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
         let rtt = self.path.srtt;
         let filled = self.moved_at.max(self.busy_since);

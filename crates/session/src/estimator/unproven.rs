@@ -1,12 +1,12 @@
-//! What is risked on a path through a helper that has shown no rate (ADR 0031).
+//! Limit of the octets owed through a helper that has shown no rate (ADR 0031).
 
 use mpbond_units::Timestamp;
 
 use super::Estimator;
 
-/// What a path through a helper may owe while its far hop has shown no rate, beside what has been
-/// acknowledged since octets were owed again, and just before that: less than the copies of a
-/// transfer's end, so that a path that turns out slow costs bytes, no time.
+/// Octets that a path through a helper may owe while its far hop has shown no rate, beside those
+/// that were acknowledged since octets were owed again, and just before that: fewer than the copies
+/// of a transfer's end, so that a path that turns out slow costs bytes, no time.
 const UNPROVEN_BYTES: u64 = 28 << 10;
 
 impl Estimator {

@@ -29,14 +29,14 @@ const LATE_PART: u32 = 16;
 /// Least bytes that must be left for hedges: a segment, about.
 const LEAST_BYTES: u64 = 1_000;
 
-/// Bytes of a short transfer.
+/// Maximum bytes of a short transfer.
 const SHORT_BYTES: u64 = 256 << 10;
 
 /// Least gain of a hedge: less is no reason to send bytes twice. In a longer transfer than a short
 /// one, it is at least the time that the copies take: a link is kept busy no longer than it saves.
 const LEAST_GAIN: Duration = Duration::from_millis(2);
 
-/// What is found at a subflow that owes bytes.
+/// Result of a look at a subflow that owes bytes.
 enum Look {
     /// Its last bytes are to be copied.
     Hedge(Hedge),
@@ -77,7 +77,7 @@ impl Allowance {
 }
 
 impl Reinjection {
-    /// Whether so little was sent since the session was last idle that its end is hedged freely.
+    /// Whether at most [`SHORT_BYTES`] were sent since the session was last idle.
     pub(in crate::session) fn transfer_is_short(&self, stats: &SessionStats) -> bool {
         stats.bytes_out - self.sent_before <= SHORT_BYTES
     }
