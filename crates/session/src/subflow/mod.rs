@@ -344,8 +344,8 @@ impl Subflow {
         self.is_regular() && !self.is_direct() && !self.estimator.far_is_shown(now)
     }
 
-    /// Whether a helper whose far hop has shown no rate is owed more than may be risked: for the
-    /// last bytes that wait, or for any.
+    /// Whether a helper whose far hop has shown no rate is owed more than may be risked. For the
+    /// last bytes that wait, `are_last`, more may be.
     pub(crate) fn unproven_is_full(&self, now: Timestamp, are_last: bool) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         self.estimator.unproven_is_full(now, sent, acked, are_last)

@@ -79,7 +79,7 @@ impl Allowance {
 impl Reinjection {
     /// Whether at most [`SHORT_BYTES`] were sent since the session was last idle.
     pub(in crate::session) fn transfer_is_short(&self, stats: &SessionStats) -> bool {
-        stats.bytes_out - self.sent_before <= SHORT_BYTES
+        self.sent(stats) <= SHORT_BYTES
     }
 
     /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for
@@ -95,7 +95,7 @@ impl Reinjection {
         }
         let unproven = work.subflows.iter().filter(|s| owes_unproven(now, s));
         let allowance = Allowance {
-            sent: work.stats.bytes_out - self.sent_before,
+            sent: self.sent(work.stats),
             hedged: self.hedged,
             base: MAX_BYTES * (1 + unproven.count() as u64),
         };

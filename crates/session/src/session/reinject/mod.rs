@@ -101,6 +101,11 @@ impl Reinjection {
         }
     }
 
+    /// Bytes sent since the session was last idle.
+    pub(super) fn sent(&self, stats: &SessionStats) -> u64 {
+        stats.bytes_out - self.sent_before
+    }
+
     /// A transfer begins, after nothing was under way.
     pub(super) fn transfer_begins(&mut self, stats: &SessionStats) {
         self.sent_before = stats.bytes_out;
@@ -281,7 +286,7 @@ impl Reinjection {
 
     /// How many more bytes may be sent twice since the session was last idle.
     fn allowance(&self, stats: &SessionStats) -> u64 {
-        let sent = stats.bytes_out - self.sent_before;
+        let sent = self.sent(stats);
         let copies = stats
             .reinjected_bytes_out
             .saturating_sub(self.copies_before);
