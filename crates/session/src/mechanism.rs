@@ -25,6 +25,8 @@ pub enum Mechanism {
     UnprovenBound,
     /// Limit at a helper for bytes that delay-sensitive streams, or copies, wait behind.
     InteractiveBound,
+    /// Limit at a helper for uploads (ADR 0088).
+    UploadBound,
     /// Short queues beside short exchanges (ADR 0027).
     ShortQueues,
     /// Short streams are left to the fastest subflow.
@@ -67,12 +69,13 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Deferral,
         Self::WholeFrames,
         Self::NearBound,
         Self::UnprovenBound,
         Self::InteractiveBound,
+        Self::UploadBound,
         Self::ShortQueues,
         Self::LeftToFastest,
         Self::AwakeRadio,
@@ -102,6 +105,7 @@ impl Mechanism {
             Self::NearBound => "near-bound",
             Self::UnprovenBound => "unproven-bound",
             Self::InteractiveBound => "interactive-bound",
+            Self::UploadBound => "upload-bound",
             Self::ShortQueues => "short-queues",
             Self::LeftToFastest => "left-to-fastest",
             Self::AwakeRadio => "awake-radio",

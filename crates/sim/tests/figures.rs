@@ -82,6 +82,29 @@ fn uploads_come_near_the_ideal() {
     check_stable(Direction::Up);
 }
 
+/// What a fast and long path brings waits at the peer for a slow helper's bytes, whose pipe takes
+/// far more than its link (ADR 0088).
+#[test]
+fn a_slow_helper_with_a_fast_pipe_does_not_hold_an_upload_back() {
+    for (mbps, delay) in [(20.0, 51), (51.0, 100), (76.0, 88)] {
+        let delay = Duration::from_millis(delay);
+        let over = |helpers| {
+            let scenario = Scenario::bonded(mbps, helpers, delay, PIPE);
+            runs_of(
+                &scenario.measuring(Before::Used, Direction::Up, 32 * MIB),
+                3,
+            )
+        };
+        let took = |runs: &[_]| median(runs, |x| x.took.unwrap().as_secs_f64());
+        let (bonded, alone) = (over(&[(2.0, 36.0)]), over(&[]));
+        let copies = median(&bonded, ExchangeOutcome::redundant_share);
+        let (bonded, alone) = (took(&bonded), took(&alone));
+        let row = format!("{mbps} Mbit/s: {bonded:.2} s, alone {alone:.2}, copies {copies:.4}");
+        println!("{row}");
+        assert!(bonded < alone && copies < 0.01, "{row}");
+    }
+}
+
 #[test]
 fn subflows_finish_together_without_reinjection_too() {
     let mut scenario = stable(1).measuring(Before::Used, Direction::Down, 10 * MIB);

@@ -358,6 +358,14 @@ impl Subflow {
         Some(self.estimator.path().min_rtt + waits)
     }
 
+    /// Time for which bytes of an upload may be on their way to the peer and wait at the helper,
+    /// where that is bounded.
+    pub(crate) fn upload_ahead_time(&self, now: Timestamp) -> Option<Duration> {
+        let pipe = self.estimator.near_throughput(now);
+        let waits = run_ahead::of_upload(pipe, self.estimator.far_throughput(now)?)?;
+        Some(self.estimator.one_way_delay() + waits)
+    }
+
     /// Whether the helper holds more than it passes on within `bound`.
     pub(crate) fn far_is_full(&self, now: Timestamp, bound: Duration) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);

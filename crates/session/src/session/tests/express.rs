@@ -200,12 +200,16 @@ fn what_no_express_takes_now_is_not_put_behind_what_the_helper_holds() {
 }
 
 /// The same towards the proxy. The HS-Path is the slower hop, and the helper holds bytes of an
-/// upload.
+/// upload: without the bound of uploads as much as the window lets go.
 #[test]
 fn a_short_upload_passes_a_long_one_at_a_helper() {
-    let took = |with_express: bool| {
-        let mut p = Pair::new(SessionConfig::default());
-        let hops = [hop(10.0, 2), hop(5.0, 25)];
+    let took = |with_express: bool, bounded: bool| {
+        let mut config = SessionConfig::default();
+        if !bounded {
+            config.leave_out(Mechanism::UploadBound);
+        }
+        let mut p = Pair::new(config);
+        let hops = [hop(15.0, 2), hop(5.0, 25)];
         let helper = p.join(&hops);
         p.run(at(500), |_| false);
         let express = with_express.then(|| p.join_express(helper, &hops));
@@ -221,11 +225,14 @@ fn a_short_upload_passes_a_long_one_at_a_helper() {
         let up = express.map_or(0, |express| p.octets_up(express));
         (p.now.since(at(3_500)), up)
     };
-    let (without, (with, up)) = (took(false).0, took(true));
+    let (without, (with, up)) = (took(false, false).0, took(true, false));
     assert!(
         with * 2 < without && up > 100 << 10,
         "{with:?} {up} instead of {without:?}"
     );
+    // 100 KiB take 0.17 s, and what is before them 0.2 s.
+    let bounded = took(false, true).0;
+    assert!(bounded < Duration::from_millis(500), "{bounded:?}");
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::subflow::Subflow;
 use crate::{PathSet, SubflowId};
 
 /// Maximum queueing delay at a helper for delay-sensitive data, for copies of data that failed
-/// subflows owe, and while a stream waits that goes before those whose bytes the helper holds. Bulk
-/// data waits as long as the buffer lasts.
+/// subflows owe, and while a stream waits that goes before those whose bytes the helper holds. Of
+/// other data [`Subflow::upload_ahead_time`] bounds uploads, and the buffer downloads.
 const INTERACTIVE_AHEAD: Duration = Duration::from_millis(200);
 
 /// Streams that a record is for.
@@ -260,7 +260,10 @@ impl Session {
         let goes_before = |rank| ready.waits_before_on(rank, s.path);
         let passing = uses(Mechanism::InteractiveBound) && passed_rank(s).is_some_and(goes_before);
         let passing = passing.then_some(INTERACTIVE_AHEAD);
-        let bounds_of_far = [bounds.far, passing, s.run_ahead_time()];
+        let minds_uploads =
+            self.identity.client && self.scheduler.minds_delay() && uses(Mechanism::UploadBound);
+        let upload = minds_uploads.then(|| s.upload_ahead_time(now)).flatten();
+        let bounds_of_far = [bounds.far, passing, s.run_ahead_time(), upload];
         let bound = bounds_of_far.into_iter().flatten().min();
         s.tx.room > 0
             && !s.sent.is_full()
