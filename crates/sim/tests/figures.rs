@@ -82,7 +82,7 @@ fn uploads_come_near_the_ideal() {
     check_stable(Direction::Up);
 }
 
-/// What a fast and long path brings waits at the peer for a slow helper's bytes, whose pipe takes
+/// The bytes of a fast and long path wait at the peer for those of a slow helper, whose pipe takes
 /// far more than its link (ADR 0088).
 #[test]
 fn a_slow_helper_with_a_fast_pipe_does_not_hold_an_upload_back() {
