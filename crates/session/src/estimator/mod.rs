@@ -23,6 +23,7 @@ use average::Average;
 use carried::Carried;
 use known::HELD_BACK_LASTS;
 pub(crate) use known::Knowledge;
+pub(crate) use opening::PACKET;
 pub(crate) use shared::{Load, Shared};
 
 /// The near hop as the kernel sees it now. A socket without TCP_INFO has an assumed round-trip
@@ -140,6 +141,8 @@ pub(crate) struct Estimator {
     by_reports: bool,
     path: PathInfo,
     path_at: Timestamp,
+    /// Time of the last look that showed slow start.
+    slow_start_at: Timestamp,
     near: Option<Average>,
     /// `near` is made of measurements, no longer of windows.
     near_measured: bool,
@@ -285,6 +288,9 @@ impl Estimator {
         let is_old = is_repeated && self.near.is_some_and(|n| now.since(n.at) > RTT_LASTS);
         self.path = info;
         self.path_at = now;
+        if info.slow_start {
+            self.slow_start_at = now;
+        }
         let due = self
             .history
             .back()
@@ -316,8 +322,11 @@ impl Estimator {
         } else if grew && info.delivery_rate > BitRate::ZERO {
             let sample = info.delivery_rate.bytes_per_sec();
             let known = self.near.map_or(0.0, |n| n.bytes_per_sec);
-            // A flow that lacked bytes, or a window, shows no more than a lower bound.
-            let shows_path = !info.slow_start || self.is_queued(&info);
+            // A flow that lacked bytes, or a window, shows no more than a lower bound: nothing
+            // against a measured rate until a round trip after slow start (ADR 0089).
+            let just_started = now.since(self.slow_start_at) < info.srtt;
+            let lacks_window = info.slow_start || self.near_measured && just_started;
+            let shows_path = !lacks_window || self.is_queued(&info);
             let measured = !is_old && !info.app_limited && shows_path;
             if measured && !self.near_measured {
                 // Lower bounds of slow start are no part of an average of measurements.
@@ -513,7 +522,11 @@ impl Estimator {
     /// Octets that the near hop's far end has by now: those acknowledged, and those whose
     /// acknowledgement must be under way.
     fn taken(&self, now: Timestamp, sent: u64) -> u64 {
-        let unseen = now.since(self.path_at) + self.near_owd();
+        let mut unseen = now.since(self.path_at) + self.near_owd();
+        if self.near_measured {
+            // Nothing is under way from before a pause (ADR 0089).
+            unseen = unseen.min(now.since(self.busy_since));
+        }
         let moved = self.near_hop(now).throughput * unseen.as_secs_f64();
         let arrived = self.path.bytes_arrived;
         arrived.saturating_add(moved as u64).min(sent)

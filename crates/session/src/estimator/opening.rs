@@ -9,8 +9,8 @@ use super::Estimator;
 use crate::{PathInfo, pad};
 
 /// Window with which TCP starts, and starts again after a pause (RFC 6928), and a packet's bytes.
-const INITIAL_WINDOW: u64 = 10 * PACKET;
-const PACKET: u64 = 1_448;
+pub(super) const INITIAL_WINDOW: u64 = 10 * PACKET;
+pub(crate) const PACKET: u64 = 1_448;
 
 /// Least retransmission timeout of Linux: after a pause as long as a timeout, the window starts
 /// again.
@@ -48,13 +48,17 @@ impl Estimator {
     }
 
     /// Time of the next look at a full window of the near hop: a round trip after it was filled,
-    /// then in short intervals for another one. `None` after that: the path may be silent.
+    /// then in short intervals until nothing was acknowledged for two of them. `None` after that:
+    /// the path may be silent.
     pub(crate) fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
         let rtt = self.path.srtt;
-        let filled = self.moved_at.max(self.busy_since);
         let next = now + (rtt / LOOKS_IN_RTT).max(LEAST_INTERVAL);
-        let at = next.max(filled + rtt);
-        (at < filled + 2 * rtt).then_some(at)
+        // Acknowledgements of a window come one after the other.
+        let at = match self.moved_at > self.busy_since {
+            true => next,
+            false => next.max(self.busy_since + rtt),
+        };
+        (at < self.moved_at.max(self.busy_since) + 2 * rtt).then_some(at)
     }
 
     /// Round trips until the near hop's window lets the next packet go.
@@ -218,9 +222,11 @@ mod tests {
         assert_eq!(e.opens_at(ms(196)), Some(ms(196) + step));
         // It may be silent.
         assert_eq!(e.opens_at(ms(198)), None);
-        // The next window was filled when this was seen.
-        e.on_path(ms(150), starting(INITIAL_WINDOW, 2 * INITIAL_WINDOW));
-        assert_eq!(e.opens_at(ms(150)), Some(ms(200)));
+        // More is acknowledged soon after the first octets.
+        e.on_path(ms(150), starting(PACKET, INITIAL_WINDOW + PACKET));
+        assert_eq!(e.opens_at(ms(150)), Some(ms(150) + step));
+        assert_eq!(e.opens_at(ms(246)), Some(ms(246) + step));
+        assert_eq!(e.opens_at(ms(248)), None);
     }
 
     #[test]

@@ -52,6 +52,36 @@ fn first_estimate_is_cwnd_over_rtt() {
     );
 }
 
+/// An estimator whose near hop has shown 1 MB/s, by 10 ms and 10 kB.
+fn measured() -> Estimator {
+    let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), info(0, MB));
+    e.on_path(ms(10), info(10_000, MB));
+    e
+}
+
+#[test]
+fn nothing_of_what_is_written_after_a_pause_is_under_way_from_before() {
+    let mut e = measured();
+    e.owes_again(ms(5_000), 10_000);
+    assert_eq!(e.b_near(ms(5_000), 110_000), 100_000);
+    assert_eq!(e.b_near(ms(5_020), 110_000), 80_000);
+}
+
+#[test]
+fn the_first_sample_after_slow_start_does_not_lower_a_measured_rate() {
+    let mut e = measured();
+    let starting = PathInfo {
+        slow_start: true,
+        ..info(20_000, 0.4 * MB)
+    };
+    e.on_path(ms(5_000), starting);
+    e.on_path(ms(5_040), info(60_000, 0.5 * MB));
+    assert_eq!(e.near_throughput(ms(5_040)).bytes_per_sec(), MB);
+    e.on_path(ms(5_060), info(90_000, 0.6 * MB));
+    assert!(e.near_throughput(ms(5_060)).bytes_per_sec() < 0.61 * MB);
+}
+
 #[test]
 fn a_link_is_busy_with_the_octets_of_a_round_trip_once_one_is_measured() {
     let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
@@ -203,7 +233,7 @@ fn a_helper_that_keeps_up_stays_unlimited() {
         e.on_count((t * 1_000).saturating_sub(2_000), ms(t), ms(t));
     }
     assert_eq!(e.far_throughput(ms(975)), None);
-    assert!(!e.unproven_is_full(ms(975), 975_000, 973_000, false));
+    assert!(!e.unproven_is_full(ms(975), 975_000, 973_000));
 }
 
 /// At 2 Mbit/s and 50 ms, a queue of 100 ms overflows with 37 kB on the way.
@@ -237,37 +267,34 @@ fn a_path_through_a_helper_that_has_shown_no_rate_is_owed_little() {
     let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
     e.on_path(ms(0), info(0, MB));
     e.owes_again(ms(0), 0);
-    assert!(!e.unproven_is_full(ms(50), 28_000, 0, false));
-    assert!(e.unproven_is_full(ms(50), 29_000, 0, false));
-    // The last bytes do not wait, unless more and more of them come.
-    assert!(!e.unproven_is_full(ms(50), 57_000, 0, true));
-    assert!(e.unproven_is_full(ms(50), 58_000, 0, true));
+    assert!(!e.unproven_is_full(ms(50), 43_440, 0));
+    assert!(e.unproven_is_full(ms(50), 43_441, 0));
     // As much again as was acknowledged, and what replaces that.
     e.on_count(14_000, ms(60), ms(60));
-    assert!(!e.unproven_is_full(ms(60), 56_000, 14_000, false));
-    assert!(e.unproven_is_full(ms(60), 57_000, 14_000, false));
+    assert!(!e.unproven_is_full(ms(60), 71_440, 14_000));
+    assert!(e.unproven_is_full(ms(60), 71_441, 14_000));
     // A report of a socket that is starting shows nothing, a flight does.
     let report = FarReport {
         throughput: BitRate::from_mbps(5.0),
         ..FarReport::default()
     };
     e.on_far_report(ms(70), report);
-    assert!(e.unproven_is_full(ms(70), 57_000, 14_000, false));
+    assert!(e.unproven_is_full(ms(70), 72_000, 14_000));
     e.on_pace(ms(80), BitRate::from_mbps(5.0));
-    assert!(!e.unproven_is_full(ms(80), 99_000, 14_000, false));
+    assert!(!e.unproven_is_full(ms(80), 99_000, 14_000));
 }
 
 /// What may be owed over a path that has shown no rate.
 fn allowed(e: &Estimator, now: Timestamp, acked: u64) -> u64 {
-    let may = |owed: &u64| !e.unproven_is_full(now, acked + owed, acked, false);
+    let may = |owed: &u64| !e.unproven_is_full(now, acked + owed, acked);
     (0..10_000).map(|n| n << 10).take_while(may).last().unwrap()
 }
 
 /// Over a path without delay, one ACK takes all that the bound allows, so that nothing is owed when
 /// the next octets are written.
 #[test]
-fn the_bound_of_a_path_without_a_rate_widens_by_28_kib_though_each_ack_takes_all() {
-    for (pause, all) in [(0, [28, 56, 84, 112]), (300, [28; 4])] {
+fn the_bound_of_a_path_without_a_rate_widens_by_42_kib_though_each_ack_takes_all() {
+    for (pause, all) in [(0, [42, 84, 126, 168]), (300, [42; 4])] {
         let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
         e.on_path(ms(0), info(0, MB));
         let (mut now, mut sent) = (0, 0);
@@ -293,7 +320,7 @@ fn the_bound_of_a_path_without_a_rate_does_not_widen_by_bursts_of_30_kb() {
     let (mut now, mut sent) = (0, 0);
     for burst in 0..250 {
         e.owes_again(ms(now), sent);
-        let most = (28 << 10) + if burst == 0 { 0 } else { 30_000 };
+        let most = 43_440 + if burst == 0 { 0 } else { 30_000 };
         let may = allowed(&e, ms(now), sent);
         assert_eq!(may, most & !1_023, "burst {burst}");
         sent += 30_000;
@@ -308,7 +335,7 @@ fn the_bound_of_a_path_without_a_rate_does_not_widen_by_bursts_of_30_kb() {
         now += 100;
     }
     e.owes_again(ms(now), sent);
-    assert_eq!(allowed(&e, ms(now), sent), 28 << 10);
+    assert_eq!(allowed(&e, ms(now), sent), 42 << 10);
     assert_eq!(e.far_throughput(ms(now)), None);
 }
 
@@ -325,7 +352,7 @@ fn the_bound_of_a_path_without_a_rate_does_not_widen_by_acknowledgements() {
     }
     let acked = 20_480 + 19_000;
     e.owes_again(ms(200), acked);
-    assert_eq!(allowed(&e, ms(200), acked), 48 << 10);
+    assert_eq!(allowed(&e, ms(200), acked), 62 << 10);
 }
 
 /// Through a helper whose far hop passes on a number of bytes in a millisecond, with a round trip

@@ -27,7 +27,7 @@ use short_queue::ShortQueue;
 
 use crate::arrival_rate::ArrivalRate;
 use crate::config::{BufferDelay, SessionConfig};
-use crate::estimator::{Estimator, PathInfo};
+use crate::estimator::{Estimator, PACKET, PathInfo};
 use crate::mechanism::Mechanism;
 use crate::stats::{SubflowState, SubflowStats};
 use crate::wire::Frame;
@@ -243,9 +243,20 @@ impl Subflow {
 
     /// Pipe-aware delay of a byte that is handed to it now.
     pub(crate) fn pad(&self, now: Timestamp) -> Duration {
+        self.pad_behind(now, self.tx.octets)
+    }
+
+    /// The delay of the last octets that were handed to it: a window that these fill holds back
+    /// only what follows.
+    fn pad_of_last(&self, now: Timestamp) -> Duration {
+        self.pad_behind(now, self.tx.octets.saturating_sub(PACKET))
+    }
+
+    /// Pipe-aware delay, for windows that are still opening behind so many octets.
+    fn pad_behind(&self, now: Timestamp, behind: u64) -> Duration {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         let pad = self.estimator.pad(now, sent, acked, self.buffer_delay);
-        pad.max(self.while_opening(now, sent))
+        pad.max(self.while_opening(now, behind))
     }
 
     /// The delay of a byte behind so many octets, where windows that are still opening hold it
@@ -295,7 +306,7 @@ impl Subflow {
         let acked_by = due + self.estimator.one_way_delay() + ACK_TIME;
         let is_known = self.estimator.rate_is_known(now) || self.is_shown_to_answer_in(soon);
         let waited = match is_known {
-            true => now.since(acked_by).max(self.pad(now)),
+            true => now.since(acked_by).max(self.pad_of_last(now)),
             false => now.since(at),
         };
         due.since(now).max(waited)
@@ -344,11 +355,10 @@ impl Subflow {
         self.is_regular() && !self.is_direct() && !self.estimator.far_is_shown(now)
     }
 
-    /// Whether a helper whose far hop has shown no rate is owed more than may be risked. For the
-    /// last bytes that wait, `are_last`, more may be.
-    pub(crate) fn unproven_is_full(&self, now: Timestamp, are_last: bool) -> bool {
+    /// Whether a helper whose far hop has shown no rate is owed more than may be risked.
+    pub(crate) fn unproven_is_full(&self, now: Timestamp) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
-        self.estimator.unproven_is_full(now, sent, acked, are_last)
+        self.estimator.unproven_is_full(now, sent, acked)
     }
 
     /// Time for which bytes may be on their way to its pipe and wait for it, where that is less
@@ -413,7 +423,7 @@ impl Subflow {
             self.health.owes_again(now, self.rx.at);
             self.estimator.owes_again(now, self.tx.octets - octets);
         }
-        let due = now + self.pad(now);
+        let due = now + self.pad_of_last(now);
         self.sent.push(self.tx.octets, now, due, frames);
         octets
     }

@@ -10,9 +10,9 @@ use mpbond_units::Timestamp;
 
 use super::takers::Takers;
 use super::{Reinjection, Work};
+use crate::SubflowId;
 use crate::copies::Cause;
 use crate::subflow::{LastFrame, Subflow};
-use crate::{SessionStats, SubflowId};
 
 /// Maximum bytes of the copies in each transfer that is not late, and as many again for each
 /// subflow through a helper that has shown no rate and owes something: more than such a path is
@@ -77,11 +77,6 @@ impl Allowance {
 }
 
 impl Reinjection {
-    /// Whether at most [`SHORT_BYTES`] were sent since the session was last idle.
-    pub(in crate::session) fn transfer_is_short(&self, stats: &SessionStats) -> bool {
-        self.sent(stats) <= SHORT_BYTES
-    }
-
     /// Hedges the end of a transfer: queues copies of the last bytes of the latest subflow for
     /// which another one that has run dry delivers them before, or might. Returns when to look
     /// again, if copies wait for something that no event tells of.
@@ -344,8 +339,8 @@ mod tests {
         // 200 kB take 200 ms, copies of 32 KiB on the other 60 ms.
         assert_eq!(hedged(true, 0, 200_000), MAX_BYTES);
         // What arrives sooner than a copy could is not copied.
-        assert_eq!(hedged(true, 0, 10_000), 0);
-        assert_eq!(hedged(true, 200, 200_000), 0);
+        assert_eq!(hedged(true, 0, 1_500), 0);
+        assert_eq!(hedged(true, 205, 200_000), 0);
     }
 
     #[test]
@@ -417,7 +412,7 @@ mod tests {
         };
         s.estimator.on_path(ms(0), path);
         s.give(ms(0), 0, 0..200_000);
-        assert_eq!(s.remaining(ms(150), LEAST_GAIN).as_millis(), 50);
+        assert_eq!(s.remaining(ms(150), LEAST_GAIN).as_millis(), 75);
         let path = PathInfo {
             bytes_arrived: 20_000,
             delivery_rate: BitRate::from_bytes_per_sec(1e5),
@@ -429,21 +424,21 @@ mod tests {
 
     #[test]
     fn copies_of_a_longer_transfer_save_the_time_that_they_take() {
-        // They take 33 ms on the other subflow, and at 130 ms would save less.
+        // They take 33 ms on the other subflow, and at 150 ms would save less.
         assert_eq!(
             hedged_of(true, 100, 200_000, 300_000),
             300_000 / COPIED_PART
         );
-        assert_eq!(hedged_of(true, 130, 200_000, 250_000), MAX_BYTES);
-        assert_eq!(hedged_of(true, 130, 200_000, 300_000), 0);
+        assert_eq!(hedged_of(true, 150, 200_000, 250_000), MAX_BYTES);
+        assert_eq!(hedged_of(true, 150, 200_000, 300_000), 0);
     }
 
     #[test]
     fn more_is_copied_where_a_long_transfer_would_be_late() {
         // At 1 MB/s, 1.6 MB take 1.6 s on the other subflow alone, a sixteenth of it is 100 ms.
-        // Half of what is owed saves the 100 ms that it takes, less the delay of the other one.
-        assert_eq!(hedged_of(true, 0, 200_000, 1_600_000), 89_699);
-        assert_eq!(hedged_of(true, 101, 200_000, 1_600_000), MAX_BYTES);
+        // Half of what is owed, and of the records' octets, saves the 100 ms that it takes.
+        assert_eq!(hedged_of(true, 0, 200_000, 1_600_000), 102_199);
+        assert_eq!(hedged_of(true, 110, 200_000, 1_600_000), MAX_BYTES);
         // An eighth of the transfer is copied at most.
         assert_eq!(hedged_of(true, 0, 600_000, 1_600_000), 200_000);
     }
@@ -459,7 +454,7 @@ mod tests {
 
     #[test]
     fn what_was_never_measured_is_copied_at_once_as_far_as_a_window_goes() {
-        assert_eq!(hedged(true, 0, 10_000), 0);
+        assert_eq!(hedged(true, 0, 1_500), 0);
         assert_eq!(hedged(false, 0, 10_000), 10_000);
         let of_window = |window, sent| hedged_with(Subflows::new(), false, 0, 10_000, sent, window);
         assert_eq!(of_window(4_000, 250_000), 4_000);

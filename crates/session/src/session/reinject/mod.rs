@@ -441,9 +441,8 @@ pub(super) fn expresses_for(
     subflows: &[Subflow],
 ) -> impl Iterator<Item = (usize, SubflowId)> {
     let takes = move |s: &Subflow| {
-        let is_full = s.near_is_full(now)
-            || s.unproven_is_full(now, false)
-            || s.far_is_full(now, EXPRESS_AHEAD);
+        let is_full =
+            s.near_is_full(now) || s.unproven_is_full(now) || s.far_is_full(now, EXPRESS_AHEAD);
         s.tx.room > 0 && !is_full
     };
     let all = subflows.iter().enumerate();

@@ -5,7 +5,6 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::costs::leave_cheapest;
-use super::records::LEAST_RECORD;
 use crate::mechanism::Mechanism;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
 use crate::session::Session;
@@ -80,9 +79,6 @@ struct Bounds {
     gives_way: bool,
     /// The queues that are short for what may be sent next.
     short: Short,
-    /// All bytes that wait fit into a record, and end a short transfer: they shall not wait for a
-    /// round trip of a helper that has shown no rate.
-    are_last: bool,
 }
 
 /// Queues that are kept short for short exchanges (ADR 0027).
@@ -164,7 +160,6 @@ impl Session {
             far: bound,
             short,
             gives_way,
-            are_last: waiting <= LEAST_RECORD && self.reinjection.transfer_is_short(&self.stats),
         };
         let held_back = self.fill_views(now, paths, passed_over, bounds, views);
         if !self.scheduler.duplicates() && self.subflows.differ_in_cost() {
@@ -281,9 +276,8 @@ impl Session {
                 // No caution where others may be silent, or cost more.
                 let takes = |o: &Subflow| o.id != s.id && o.may_take_over() && o.cost <= s.cost;
                 let has_other = || self.subflows.iter().any(takes);
-                let unproven = uses(Mechanism::UnprovenBound)
-                    && s.unproven_is_full(now, bounds.are_last)
-                    && has_other();
+                let unproven =
+                    uses(Mechanism::UnprovenBound) && s.unproven_is_full(now) && has_other();
                 let far_is_full = bound.is_some_and(|bound| s.far_is_full(now, bound));
                 !has_enough && !near_is_full && !unproven && !far_is_full
             }

@@ -13,7 +13,7 @@ use crate::wire::MAX_RECORD_BYTES;
 const RECORD_TIME: Duration = Duration::from_millis(12);
 
 /// Least record while the backlog is long.
-pub(super) const LEAST_RECORD: u64 = 4_096;
+const LEAST_RECORD: u64 = 4_096;
 
 /// A record's time while queues are short: half of the delay that is aimed at.
 const SHORT_RECORD_TIME: Duration = Duration::from_millis(5);
