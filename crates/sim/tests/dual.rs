@@ -195,7 +195,7 @@ fn a_ledger_gains_on_mean_and_95th_percentile_of_chunks() {
 
 #[test]
 fn a_ledger_delays_nobody_where_own_links_are_unlike() {
-    for (setting, draws) in [(UNEQUAL, 0..4), (FAR_APART, 0..2)] {
+    for (setting, draws) in [(UNEQUAL, 0..12), (FAR_APART, 0..2)] {
         let [_, _, ratios, _] = compared(&setting, draws);
         let mut all = ratios.iter().flatten();
         let name = setting.name;
