@@ -524,7 +524,8 @@ impl Estimator {
     fn taken(&self, now: Timestamp, sent: u64) -> u64 {
         let mut unseen = now.since(self.path_at) + self.near_owd();
         if self.near_measured {
-            // Nothing is under way from before a pause (ADR 0089).
+            // Nothing is under way from before a pause (ADR 0089). A rate that follows from windows
+            // is a lower bound: it is left as it is.
             unseen = unseen.min(now.since(self.busy_since));
         }
         let moved = self.near_hop(now).throughput * unseen.as_secs_f64();

@@ -8,8 +8,10 @@ use mpbond_units::Timestamp;
 use super::Estimator;
 use crate::{PathInfo, pad};
 
-/// Window with which TCP starts, and starts again after a pause (RFC 6928), and a packet's bytes.
+/// Window with which TCP starts, and starts again after a pause (RFC 6928), in octets.
 pub(super) const INITIAL_WINDOW: u64 = 10 * PACKET;
+
+/// Octets of a full packet of IPv4 over Ethernet, with TCP's timestamps.
 pub(crate) const PACKET: u64 = 1_448;
 
 /// Least retransmission timeout of Linux: after a pause as long as a timeout, the window starts

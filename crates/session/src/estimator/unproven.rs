@@ -13,8 +13,8 @@ use super::opening::INITIAL_WINDOW;
 const UNPROVEN_BYTES: u64 = 3 * INITIAL_WINDOW;
 
 impl Estimator {
-    /// Whether a helper whose far hop has shown no rate is owed more than may be risked: a little,
-    /// and as much again as was acknowledged, as in slow start.
+    /// Whether the octets owed through a helper whose far hop has shown no rate exceed their limit:
+    /// [`UNPROVEN_BYTES`], and as much again as was acknowledged, as in slow start.
     pub(crate) fn unproven_is_full(&self, now: Timestamp, sent: u64, acked: u64) -> bool {
         let owed = sent.saturating_sub(acked);
         let allowed = UNPROVEN_BYTES + acked.saturating_sub(self.unproven_from);

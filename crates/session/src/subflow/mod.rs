@@ -355,7 +355,7 @@ impl Subflow {
         self.is_regular() && !self.is_direct() && !self.estimator.far_is_shown(now)
     }
 
-    /// Whether a helper whose far hop has shown no rate is owed more than may be risked.
+    /// Whether the octets owed through a helper of unknown rate exceed their limit.
     pub(crate) fn unproven_is_full(&self, now: Timestamp) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         self.estimator.unproven_is_full(now, sent, acked)

@@ -338,7 +338,7 @@ mod tests {
     fn the_last_bytes_of_the_latest_are_copied() {
         // 200 kB take 200 ms, copies of 32 KiB on the other 60 ms.
         assert_eq!(hedged(true, 0, 200_000), MAX_BYTES);
-        // What arrives sooner than a copy could is not copied.
+        // What a copy would bring less than 2 ms sooner is not copied.
         assert_eq!(hedged(true, 0, 1_500), 0);
         assert_eq!(hedged(true, 205, 200_000), 0);
     }
