@@ -14,6 +14,7 @@ use super::batching::{After, Batching};
 use super::hop::Hop;
 use super::kernel_pipe::KernelPipe;
 use super::lent_rate::{Grant, Pace};
+use super::options::most_received_bytes;
 use super::ring::Ring;
 use super::sink_queue::SinkQueue;
 use super::stats::Budget;
@@ -516,7 +517,7 @@ impl Direction {
             return Ok(());
         }
         let buffer = SockRef::from(source).recv_buffer_size()? as u64;
-        let most = self.bound_bytes / 4 * 3;
+        let most = most_received_bytes(self.bound_bytes);
         if buffer == self.source_buffer_bytes && self.source_window_bytes <= most {
             return Ok(());
         }

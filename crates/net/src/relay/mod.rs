@@ -60,6 +60,7 @@ use direction::{Direction, End, Halt, Limits};
 use hop::{Hop, Other};
 pub use lent_rate::{LentRate, Pace};
 pub use messages::PipeMessages;
+use options::most_received_bytes;
 pub use options::{DEFAULT_BOUND_BYTES, LONGEST_TICK, RelayOptions};
 use sink_queue::SinkQueue;
 pub use stats::{Budget, RelayHandle, RelayStats};
@@ -125,7 +126,7 @@ impl Relay {
             let s = SockRef::from(socket);
             s.set_tcp_nodelay(true)?;
             s.set_tcp_notsent_lowat(unsent)?;
-            limit_receive_buffer(socket, options.bound_bytes / 2)?;
+            limit_receive_buffer(socket, most_received_bytes(options.bound_bytes))?;
         }
         Ok(Self {
             sockets: Arc::new(Sockets { pipe, hs }),

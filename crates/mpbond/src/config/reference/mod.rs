@@ -422,7 +422,7 @@ const HELPER: FilePage = FilePage {
                     values: "size, from 64 KiB to 256 MiB",
                     default: KeyDefault::Value("\"4 MiB\""),
                     meaning: "Maximum of bytes that wait at this device, for each relay and \
-                              direction.",
+                              direction. A relay carries up to about a half of it in a round trip.",
                 },
                 CONGESTION,
                 METRICS,
