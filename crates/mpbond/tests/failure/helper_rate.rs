@@ -140,8 +140,8 @@ fn held_back() {
         let lent = || bond.status("helper").unwrap().lent.unwrap();
         assert_eq!(lent().interface, "lo");
         assert_eq!(lent().limits, LimitStatus::default(), "nothing moves");
-        // More than the limit, or the store would soon be full, and the pipe the slower hop. Less than
-        // the proxy sends: without a limit a rate would be in every second report.
+        // More than the limit, or the store would soon be full, and the pipe the slower hop. Less
+        // than the proxy sends: without a limit a rate would be in every second report.
         let mut control = relay(&bond, SENT / 2).await;
         let mut held_back = 0;
         let begun = Instant::now();

@@ -39,9 +39,9 @@ pub struct RelayOptions {
 }
 
 /// Most of a relay's bound that a receive buffer may take, with the kernel's bookkeeping: all that
-/// the relay does not need for itself. With packets of 1500 bytes the window is 62 % of it: 1.9 MiB of
-/// 4 MiB, which come in 260 ms at 60 Mbit/s. What arrives behind a lost packet waits until that is
-/// sent again, so a path uses windows of two round trips (ADR 0090).
+/// the relay does not need for itself. With packets of 1500 bytes the window is 62 % of it: 1.9 MiB
+/// of 4 MiB, which come in 260 ms at 60 Mbit/s. What arrives behind a lost packet waits until that
+/// is sent again, so a path uses windows of two round trips (ADR 0090).
 pub(super) fn most_received_bytes(bound_bytes: u64) -> u64 {
     bound_bytes.saturating_sub((bound_bytes / 4).max(LEAST_OWN_BYTES))
 }
