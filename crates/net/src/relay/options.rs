@@ -13,7 +13,7 @@ use super::stats::Budget;
 pub const DEFAULT_BOUND_BYTES: u64 = 4 << 20;
 /// Longest interval at which a relay looks for bytes of a flow ([`RelayOptions::longest_tick`]).
 pub const LONGEST_TICK: Duration = Duration::from_millis(5);
-/// Least part of the bound for what is not in a receive buffer: what a few system calls move.
+/// Least part of the bound that is not for a receive buffer: bytes that a few system calls move.
 const LEAST_OWN_BYTES: u64 = 128 << 10;
 
 /// Configuration of a relay.
@@ -38,14 +38,6 @@ pub struct RelayOptions {
     pub lent: Option<Arc<LentRate>>,
 }
 
-/// Most of a relay's bound that a receive buffer may take, with the kernel's bookkeeping: all that
-/// the relay does not need for itself. With packets of 1500 bytes the window is 62 % of it: 1.9 MiB
-/// of 4 MiB, which come in 260 ms at 60 Mbit/s. What arrives behind a lost packet waits until that
-/// is sent again, so a path uses windows of two round trips (ADR 0090).
-pub(super) fn most_received_bytes(bound_bytes: u64) -> u64 {
-    bound_bytes.saturating_sub((bound_bytes / 4).max(LEAST_OWN_BYTES))
-}
-
 impl Default for RelayOptions {
     fn default() -> Self {
         Self {
@@ -65,4 +57,12 @@ impl RelayOptions {
     pub(super) fn most_unsent_bytes(&self) -> u64 {
         self.bound_bytes / 4
     }
+}
+
+/// Most of a relay's bound that a receive buffer may take, with the kernel's bookkeeping: all that
+/// the relay does not need for itself. With packets of 1500 bytes the window is 62 % of it: 1.9 MiB
+/// of 4 MiB, which come in 260 ms at 60 Mbit/s. What arrives behind a lost packet waits until that
+/// is sent again, so a path uses windows of two round trips (ADR 0090).
+pub(super) fn most_received_bytes(bound_bytes: u64) -> u64 {
+    bound_bytes.saturating_sub((bound_bytes / 4).max(LEAST_OWN_BYTES))
 }

@@ -39,8 +39,8 @@ async fn longest_queue(options: RelayOptions) -> u64 {
     longest
 }
 
-/// What comes faster waits in the relay and in the socket that it reads from, and not in the one it
-/// writes to, where an eighth of the bound and more, half a MiB, waits for an only pipe.
+/// Bytes that come faster wait in the relay and in the socket that it reads from. In the one that
+/// it writes to few do; for an only pipe an eighth of the bound, half a MiB, and more.
 #[tokio::test]
 async fn one_of_several_pipes_and_one_beside_messages_have_short_queues() {
     let several = RelayOptions::default();
