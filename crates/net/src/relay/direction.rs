@@ -82,6 +82,8 @@ pub(super) struct Direction {
     /// between two checks.
     reserved_bytes: u64,
     source_buffer_bytes: u64,
+    /// SO_RCVLOWAT of the source.
+    lowat_bytes: u64,
     batching: Batching,
     start: Instant,
     tick: Pin<Box<Sleep>>,
@@ -133,6 +135,7 @@ impl Direction {
             source_window_bytes: u64::MAX,
             reserved_bytes: bound_bytes,
             source_buffer_bytes: 0,
+            lowat_bytes: 1,
             batching: Batching::new(longest_tick),
             start: Instant::now(),
             tick: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -218,7 +221,7 @@ impl Direction {
                 self.waits_for_pace = false;
                 due = true;
             }
-        } else if !self.source_ended && !self.is_at_bound(sink).map_err(failed(End::Sink))? {
+        } else if !self.source_ended && self.reads_arrivals(source, sink)? {
             if let Poll::Ready(r) = source.poll_read_ready(cx) {
                 r.map_err(failed(End::Source))?;
                 arrived = true;
@@ -249,15 +252,11 @@ impl Direction {
 
     /// Bytes that may still be read from the source.
     ///
-    /// The source's receive buffer counts up to its largest window, because the peer fills it after
-    /// reading has stopped.
-    ///
     /// While the buffer is empty there is always a little room: the sink has accepted everything,
     /// so no event of the sink would wake the task.
     fn room_bytes(&self, sink: &impl Hop) -> io::Result<u64> {
         let held = self.held_bytes();
-        let limit = self.bound_bytes.saturating_sub(self.reserved_bytes);
-        let room = limit.saturating_sub(held + sink.unsent_bytes()?);
+        let room = self.own_bytes().saturating_sub(held + sink.unsent_bytes()?);
         Ok(if held == 0 {
             room.max(LEAST_ROOM_BYTES)
         } else {
@@ -265,8 +264,29 @@ impl Direction {
         })
     }
 
-    fn is_at_bound(&self, sink: &impl Hop) -> io::Result<bool> {
-        Ok(self.held_bytes() > 0 && self.room_bytes(sink)? == 0)
+    /// Part of the bound for bytes that are held or that the sink has unsent.
+    ///
+    /// The source's receive buffer counts up to its largest window, because the peer fills it after
+    /// reading has stopped.
+    fn own_bytes(&self) -> u64 {
+        self.bound_bytes.saturating_sub(self.reserved_bytes)
+    }
+
+    /// Whether nothing is read until the sink's event: bytes are held, and together with what the
+    /// sink has unsent they are half of what they may be. With less room than that, the sink would
+    /// make as much of it meanwhile as a few packets take, which would be read one by one.
+    fn has_little_room(&self, sink: &impl Hop) -> io::Result<bool> {
+        Ok(self.held_bytes() > 0 && self.room_bytes(sink)? <= self.own_bytes() / 2)
+    }
+
+    /// Whether bytes that arrive are read at once; sets how many are an event.
+    fn reads_arrivals(&mut self, source: &impl Hop, sink: &impl Hop) -> Result<bool, Halt> {
+        let waits = self
+            .has_little_room(sink)
+            .map_err(|e| Halt::Failed(End::Sink, e))?;
+        self.set_lowat(source, waits)
+            .map_err(|e| Halt::Failed(End::Source, e))?;
+        Ok(!waits)
     }
 
     fn turn<S: Hop, K: Hop>(
@@ -285,12 +305,11 @@ impl Direction {
                 self.unfinished = true;
                 break;
             }
-            let room = self
-                .room_bytes(sink)
-                .map_err(|e| Halt::Failed(End::Sink, e))?;
-            if room == 0 {
+            let failed = |e| Halt::Failed(End::Sink, e);
+            if self.has_little_room(sink).map_err(failed)? {
                 break;
             }
+            let room = self.room_bytes(sink).map_err(failed)?;
             let wanted = room.min(TURN_BYTES);
             let Some(allowed) = self.allowed(wanted, limits.pace) else {
                 break;
@@ -543,10 +562,8 @@ impl Direction {
             return Ok(());
         }
         if self.source_ended {
-            if self.batching.stop() {
-                tcp::set_receive_lowat(source, 1)?;
-            }
-            return Ok(());
+            self.batching.stop();
+            return self.set_lowat(source, false);
         }
         let now = Instant::now();
         let tick = match self
@@ -554,15 +571,29 @@ impl Direction {
             .after_turn(now - self.start, read, ticked, backlog)
         {
             After::Arrivals => return Ok(()),
-            After::Stop => return tcp::set_receive_lowat(source, 1),
+            After::Stop => return self.set_lowat(source, false),
             After::Start(tick) => {
-                let lowat = (self.bound_bytes / 8).min(BATCH_BYTES);
-                tcp::set_receive_lowat(source, u32::try_from(lowat).unwrap_or(1))?;
+                self.set_lowat(source, false)?;
                 tick
             }
             After::Tick(tick) => tick,
         };
         self.tick.as_mut().reset(now + tick);
+        Ok(())
+    }
+
+    /// Sets how many bytes of the source are an event. Where it waits for room, as many as the
+    /// kernel allows: half of the receive buffer.
+    fn set_lowat<S: Hop>(&mut self, source: &S, waits_for_room: bool) -> io::Result<()> {
+        let bytes = match (waits_for_room, self.batching.is_on()) {
+            (true, _) => (self.source_buffer_bytes / 2).max(1),
+            (false, true) => (self.bound_bytes / 8).min(BATCH_BYTES),
+            (false, false) => 1,
+        };
+        if S::IS_TCP && bytes != self.lowat_bytes {
+            self.lowat_bytes = bytes;
+            tcp::set_receive_lowat(source, u32::try_from(bytes).unwrap_or(u32::MAX))?;
+        }
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use super::*;
 
 mod lent;
 mod queue;
+mod room;
 
 async fn tcp_pair(recv_buffer: Option<u32>) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
