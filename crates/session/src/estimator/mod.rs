@@ -23,7 +23,6 @@ use average::Average;
 use carried::Carried;
 use known::HELD_BACK_LASTS;
 pub(crate) use known::Knowledge;
-pub(crate) use opening::PACKET;
 pub(crate) use shared::{Load, Shared};
 
 /// The near hop as the kernel sees it now. A socket without TCP_INFO has an assumed round-trip

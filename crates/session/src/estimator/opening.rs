@@ -12,7 +12,7 @@ use crate::{PathInfo, pad};
 pub(super) const INITIAL_WINDOW: u64 = 10 * PACKET;
 
 /// Octets of a full packet of IPv4 over Ethernet, with TCP's timestamps.
-pub(crate) const PACKET: u64 = 1_448;
+const PACKET: u64 = 1_448;
 
 /// Least retransmission timeout of Linux: after a pause as long as a timeout, the window starts
 /// again.

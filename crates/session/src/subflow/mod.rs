@@ -27,7 +27,7 @@ use short_queue::ShortQueue;
 
 use crate::arrival_rate::ArrivalRate;
 use crate::config::{BufferDelay, SessionConfig};
-use crate::estimator::{Estimator, PACKET, PathInfo};
+use crate::estimator::{Estimator, PathInfo};
 use crate::mechanism::Mechanism;
 use crate::stats::{SubflowState, SubflowStats};
 use crate::wire::Frame;
@@ -243,20 +243,9 @@ impl Subflow {
 
     /// Pipe-aware delay of a byte that is handed to it now.
     pub(crate) fn pad(&self, now: Timestamp) -> Duration {
-        self.pad_behind(now, self.tx.octets)
-    }
-
-    /// The delay of the last octets that were handed to it: a window that these fill holds back
-    /// only what follows.
-    fn pad_of_last(&self, now: Timestamp) -> Duration {
-        self.pad_behind(now, self.tx.octets.saturating_sub(PACKET))
-    }
-
-    /// Pipe-aware delay, for windows that are still opening behind so many octets.
-    fn pad_behind(&self, now: Timestamp, behind: u64) -> Duration {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         let pad = self.estimator.pad(now, sent, acked, self.buffer_delay);
-        pad.max(self.while_opening(now, behind))
+        pad.max(self.while_opening(now, sent))
     }
 
     /// The delay of a byte behind so many octets, where windows that are still opening hold it
@@ -306,7 +295,7 @@ impl Subflow {
         let acked_by = due + self.estimator.one_way_delay() + ACK_TIME;
         let is_known = self.estimator.rate_is_known(now) || self.is_shown_to_answer_in(soon);
         let waited = match is_known {
-            true => now.since(acked_by).max(self.pad_of_last(now)),
+            true => now.since(acked_by).max(self.pad(now)),
             false => now.since(at),
         };
         due.since(now).max(waited)
@@ -423,7 +412,7 @@ impl Subflow {
             self.health.owes_again(now, self.rx.at);
             self.estimator.owes_again(now, self.tx.octets - octets);
         }
-        let due = now + self.pad_of_last(now);
+        let due = now + self.pad(now);
         self.sent.push(self.tx.octets, now, due, frames);
         octets
     }
