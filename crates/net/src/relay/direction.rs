@@ -272,14 +272,14 @@ impl Direction {
         self.bound_bytes.saturating_sub(self.reserved_bytes)
     }
 
-    /// Whether nothing is read until the sink's event: bytes are held, and together with what the
-    /// sink has unsent they are half of what they may be. With less room than that, the sink would
-    /// make as much of it meanwhile as a few packets take, which would be read one by one.
+    /// Too little room for reading before the sink's next event: bytes are held, and with what the
+    /// sink has unsent they are at least half of [`Self::own_bytes`]. If reading went on until these
+    /// are full, each packet that the sink sends would cause a read of one packet.
     fn has_little_room(&self, sink: &impl Hop) -> io::Result<bool> {
         Ok(self.held_bytes() > 0 && self.room_bytes(sink)? <= self.own_bytes() / 2)
     }
 
-    /// Whether bytes that arrive are read at once; sets how many are an event.
+    /// Room for bytes that arrive; without it, fewer arrivals are events.
     fn reads_arrivals(&mut self, source: &impl Hop, sink: &impl Hop) -> Result<bool, Halt> {
         let waits = self
             .has_little_room(sink)
