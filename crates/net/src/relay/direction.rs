@@ -273,8 +273,8 @@ impl Direction {
     }
 
     /// Too little room for reading before the sink's next event: bytes are held, and with what the
-    /// sink has unsent they are at least half of [`Self::own_bytes`]. If reading went on until these
-    /// are full, each packet that the sink sends would cause a read of one packet.
+    /// sink has unsent they are at least half of [`Self::own_bytes`]. If reading went on until
+    /// these are full, each packet that the sink sends would cause a read of one packet.
     fn has_little_room(&self, sink: &impl Hop) -> io::Result<bool> {
         Ok(self.held_bytes() > 0 && self.room_bytes(sink)? <= self.own_bytes() / 2)
     }
