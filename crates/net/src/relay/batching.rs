@@ -149,11 +149,9 @@ impl Batching {
         }
     }
 
-    /// Ends batching; returns whether it was on.
-    pub(super) fn stop(&mut self) -> bool {
-        let was_on = self.is_on();
+    /// Ends batching.
+    pub(super) fn stop(&mut self) {
         self.state = OFF;
-        was_on
     }
 }
 
@@ -290,6 +288,7 @@ mod tests {
             assert!(matches!(after, After::Tick(_)), "{after:?}");
         }
         assert_eq!(batching.tick(), LONGEST);
-        assert!(batching.stop() && !batching.stop());
+        batching.stop();
+        assert!(!batching.is_on());
     }
 }

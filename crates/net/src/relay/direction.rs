@@ -582,8 +582,8 @@ impl Direction {
         Ok(())
     }
 
-    /// Sets how many bytes of the source are an event. Where it waits for room, as many as the
-    /// kernel allows: half of the receive buffer.
+    /// Sets how many bytes of the source are an event. Where it waits for room, half of the receive
+    /// buffer: the kernel allows no more of a fixed one, and would enlarge another.
     fn set_lowat<S: Hop>(&mut self, source: &S, waits_for_room: bool) -> io::Result<()> {
         let bytes = match (waits_for_room, self.batching.is_on()) {
             (true, _) => (self.source_buffer_bytes / 2).max(1),
