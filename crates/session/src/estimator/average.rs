@@ -17,6 +17,11 @@ pub(super) struct Average {
 }
 
 impl Average {
+    /// The average, if its last sample is newer than this.
+    pub(super) fn newer_than(self, now: Timestamp, age: Duration) -> Option<Self> {
+        (now.since(self.at) < age).then_some(self)
+    }
+
     /// Takes a sample; the first one is the average.
     pub(super) fn update(slot: &mut Option<Self>, now: Timestamp, sample: f64) {
         let bytes_per_sec = match *slot {

@@ -394,6 +394,8 @@ impl Estimator {
         // A second without news is a pause of ours, not the pipe's pace.
         if span < Duration::from_secs(1) {
             let rate = bytes as f64 / span.as_secs_f64();
+            // What a repaired loss releases came while counts stood still (ADR 0091).
+            let rate = rate.min(self.recent_pace(at).unwrap_or(f64::MAX));
             let known = self.far.map_or(0.0, |f| f.bytes_per_sec);
             if self.is_backlogged(least, rate) || (rate > known && self.far.is_some()) {
                 Average::update(&mut self.far, at, rate);
@@ -444,7 +446,7 @@ impl Estimator {
     }
 
     fn near_hop(&self, now: Timestamp) -> Hop {
-        let known = self.near.filter(|n| now.since(n.at) < FORGET_AFTER);
+        let known = self.near.and_then(|n| n.newer_than(now, FORGET_AFTER));
         let mut throughput = known.map_or_else(
             || {
                 let rtt = self.path.srtt.as_secs_f64();
@@ -459,17 +461,18 @@ impl Estimator {
         // A flow that is starting is slower than its path still. The far end of a helper's path
         // also sees what the helper had gathered, at the pace of the far hop: no news of a near one
         // that is measured.
-        if self.path.slow_start
-            && !self.near_measured
-            && let Some(pace) = self.pace
-            && now.since(pace.at) < PACE_LASTS
-        {
-            throughput = throughput.max(pace.bytes_per_sec);
+        if self.path.slow_start && !self.near_measured {
+            throughput = throughput.max(self.recent_pace(now).unwrap_or_default());
         }
         Hop {
             throughput: throughput.max(1.0),
             one_way_delay: self.near_owd().as_secs_f64(),
         }
+    }
+
+    /// Rate of arrival, if one was measured lately.
+    fn recent_pace(&self, now: Timestamp) -> Option<f64> {
+        Some(self.pace?.newer_than(now, PACE_LASTS)?.bytes_per_sec)
     }
 
     /// Half the least round-trip time: what waits in queues is counted in bytes already.
@@ -488,7 +491,7 @@ impl Estimator {
         [self.far, self.pace, self.reported]
             .into_iter()
             .flatten()
-            .find(|f| now.since(f.at) < FORGET_AFTER)
+            .find_map(|f| f.newer_than(now, FORGET_AFTER))
             .map(|f| f.bytes_per_sec.max(1.0))
     }
 

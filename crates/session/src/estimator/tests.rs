@@ -149,6 +149,33 @@ fn a_backlogged_helper_shows_its_pace() {
     assert!((b_far - later - 100_000.0).abs() < 30_000.0, "{later}");
 }
 
+/// The counts of a pipe of 0.5 MB/s stand still from 500 to 600 ms, and catch up by 650.
+#[test]
+fn what_a_repaired_loss_releases_is_no_faster_than_a_train() {
+    let after_a_loss = |paced: bool| {
+        let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+        let mut most: f64 = 0.0;
+        for t in (0..1_000).step_by(25) {
+            e.on_path(ms(t), info(t * 1_000, MB));
+            if paced {
+                e.on_pace(ms(t), BitRate::from_bytes_per_sec(0.5 * MB));
+            }
+            let counted = match t {
+                500..600 => 500,
+                600..650 => 520,
+                _ => t,
+            };
+            e.on_count(counted * 500, ms(t), ms(t + 77_000));
+            if t >= 600 {
+                most = most.max(e.far_throughput(ms(t)).unwrap().bytes_per_sec());
+            }
+        }
+        most
+    };
+    assert!(after_a_loss(true) <= 0.5 * MB, "{}", after_a_loss(true));
+    assert!(after_a_loss(false) > 0.55 * MB, "{}", after_a_loss(false));
+}
+
 /// After an idle time nothing has left the helper yet but what was sent since.
 #[test]
 fn an_idle_helper_drains_nothing() {
