@@ -19,6 +19,8 @@
 //! wait at a helper elsewhere. Which radios are left asleep, `session::resting` says. A subflow
 //! whose hello is not written, or whose first one is not answered, is given nothing.
 
+use mpbond_units::Timestamp;
+
 use super::Subflow;
 use super::health::Standing;
 use crate::Role;
@@ -78,6 +80,14 @@ impl Subflow {
         self.id != late.id && self.may_take_over() && is_shown
     }
 
+    /// Whether all that it owes arrives before a byte that the other one is handed now: it is not
+    /// silent, and its rate is known.
+    pub(crate) fn brings_all_before(&self, now: Timestamp, other: &Self) -> bool {
+        self.health.standing() == Standing::Active
+            && self.estimator.rate_is_known(now)
+            && self.pad(now) <= other.pad(now)
+    }
+
     /// May carry urgent bytes past the queue of its helper.
     pub(crate) fn may_carry_urgent(&self) -> bool {
         self.carries() && self.is_express() && self.health.standing() == Standing::Active
@@ -86,8 +96,6 @@ impl Subflow {
 
 #[cfg(test)]
 mod tests {
-    use mpbond_units::Timestamp;
-
     use super::*;
     use crate::subflow::{Phase, SubflowSetup};
     use crate::{SessionConfig, SubflowId};
@@ -184,5 +192,30 @@ mod tests {
         assert_eq!(s.data_tier(false), Some(Tier::First));
         s.health.failed_since = Some(now);
         assert_eq!(s.data_tier(false), Some(Tier::Last));
+    }
+
+    #[test]
+    fn the_larger_delay_is_later_where_the_rate_is_known() {
+        let now = Timestamp::from_millis(0);
+        let mut both = [(1, 100_000), (2, 200_000)].map(|(id, bytes)| {
+            let mut s = Subflow::for_test(id, None, Role::Regular);
+            s.give(now, 0, 0..bytes);
+            s
+        });
+        let before = |[a, b]: &[Subflow; 2]| {
+            let before = |s: &Subflow, other| s.brings_all_before(now, other);
+            (before(a, b), before(b, a))
+        };
+        assert_eq!(before(&both), (false, false), "nothing has shown its rate");
+        for s in &mut both {
+            let path = crate::PathInfo {
+                bytes_arrived: 1,
+                ..*s.estimator.path()
+            };
+            s.estimator.on_path(now, path);
+        }
+        assert_eq!(before(&both), (true, false));
+        both[0].health.probes = 1;
+        assert_eq!(before(&both), (false, false), "it is silent");
     }
 }

@@ -41,6 +41,8 @@ struct Target<'a> {
     i: usize,
     on: SubflowId,
     path: Option<PathNumber>,
+    /// Subflows that bring what they carry before this one would: it takes no copies of that.
+    sooner: Vec<SubflowId>,
     out: &'a mut Vec<u8>,
     /// Plaintext octets of the record.
     limit: usize,
@@ -114,11 +116,16 @@ impl Session {
         frames: &'a mut Vec<SentFrame>,
     ) -> Target<'a> {
         let s = &self.subflows[i];
+        // Mostly none waits.
+        let copies_wait = self.streams.retransmit_bytes() > 0;
+        let others = self.subflows.iter().filter(|o| o.id != s.id);
+        let sooner = others.filter(|o| copies_wait && o.brings_all_before(now, s));
         Target {
             now,
             i,
             on: s.id,
             path: s.path,
+            sooner: sooner.map(|o| o.id).collect(),
             out,
             limit: self.record_limit(now, s) as usize,
             frames,
@@ -263,8 +270,12 @@ impl Session {
             // Bytes of a lost or silent subflow hold up all that follows them: they go first.
             let copy = match share {
                 _ if room == 0 => None,
-                Share::All => buffer.take_retransmission(room, &[on]),
-                Share::Urgent(other) => buffer.take_retransmission(room, &[on, other]),
+                Share::All => {
+                    buffer.take_retransmission(room, |of| of == on || target.sooner.contains(&of))
+                }
+                Share::Urgent(other) => {
+                    buffer.take_retransmission(room, |of| of == on || of == other)
+                }
             };
             let (range, chunk_end, copy) = if let Some((r, cause)) = copy {
                 (r, false, Some(cause))
