@@ -19,6 +19,8 @@ pub enum Mechanism {
     Deferral,
     /// The scheduler counts a frame's own time, after the PAD of its first byte (ADR 0063).
     WholeFrames,
+    /// PAMS counts no more than a part of the peer's window (ADR 0093).
+    WindowPart,
     /// Limit on what is under way on a near hop, in time (ADR 0007).
     NearBound,
     /// Limit on what is owed through a helper whose far hop has shown no rate.
@@ -69,9 +71,10 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Deferral,
         Self::WholeFrames,
+        Self::WindowPart,
         Self::NearBound,
         Self::UnprovenBound,
         Self::InteractiveBound,
@@ -102,6 +105,7 @@ impl Mechanism {
         match self {
             Self::Deferral => "deferral",
             Self::WholeFrames => "whole-frames",
+            Self::WindowPart => "window-part",
             Self::NearBound => "near-bound",
             Self::UnprovenBound => "unproven-bound",
             Self::InteractiveBound => "interactive-bound",
@@ -131,7 +135,7 @@ impl Mechanism {
     /// The mechanism without which it has no effect.
     pub const fn part_of(self) -> Option<Self> {
         match self {
-            Self::WholeFrames => Some(Self::Deferral),
+            Self::WholeFrames | Self::WindowPart => Some(Self::Deferral),
             Self::Avoidance => Some(Self::Probing),
             Self::DroppedCopies => Some(Self::PotentialFailure),
             Self::OpportunisticTrigger

@@ -65,6 +65,29 @@ fn both_subflows_carry_and_finish_together() {
     assert!(spread < 0.13, "{spread}");
 }
 
+/// A helper's pipe brings a twentieth of what the own link does. What it is given early it delivers
+/// late, and the own link has used up the window by then.
+#[test]
+fn a_slow_pipe_does_not_stop_a_fast_link_by_the_window() {
+    let time = |left_out: Option<Mechanism>| {
+        let mut config = SessionConfig::default();
+        if let Some(mechanism) = left_out {
+            config.leave_out(mechanism);
+        }
+        let mut p = Pair::new(config);
+        p.join(&[hop(40.0, 80)]);
+        p.join(&[hop(2.0, 2), hop(10.0, 6)]);
+        p.run(at(1_000), |_| false);
+        let start = p.now;
+        let done = download(&mut p, 24 << 20, 60_000);
+        done.since(start).as_secs_f64()
+    };
+    let (with, without) = (time(None), time(Some(Mechanism::WindowPart)));
+    // 24 MiB at 42 Mbit/s are 4.8 s.
+    assert!(with < 5.2, "{with}");
+    assert!(without > with * 1.03, "{without}, and {with}");
+}
+
 #[test]
 fn min_rtt_leaves_the_helper_behind() {
     let config = SessionConfig {

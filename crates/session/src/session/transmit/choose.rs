@@ -18,6 +18,9 @@ use crate::{PathSet, SubflowId};
 /// other data [`Subflow::upload_ahead_time`] bounds uploads, and the buffer downloads.
 const INTERACTIVE_AHEAD: Duration = Duration::from_millis(200);
 
+/// Part of what the peer's session window lets go that counts as waiting (ADR 0093).
+const WINDOW_PART: u64 = 4;
+
 /// Streams that a record is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
@@ -175,6 +178,7 @@ impl Session {
                 Scope::Before(rank) => before(rank),
                 Scope::From(rank) => waiting.saturating_sub(before(rank)),
             };
+            let unscheduled_bytes = self.within_window(unscheduled_bytes);
             let backlog = Backlog { unscheduled_bytes };
             self.scheduler.decide(now, views, backlog)
         });
@@ -194,6 +198,18 @@ impl Session {
                 None
             }
         }
+    }
+
+    /// Of bytes that wait, those for which a slow subflow may be used. Until it delivers its own,
+    /// the window has to last for what others bring, and they may be faster by then.
+    fn within_window(&self, unscheduled: u64) -> u64 {
+        let is_published = self.config.scheduler.fills_windows();
+        if is_published || !self.config.uses(Mechanism::WindowPart) {
+            return unscheduled;
+        }
+        let copies = self.streams.retransmit_bytes().min(unscheduled);
+        let new = (unscheduled - copies).min(self.flow.credit() / WINDOW_PART);
+        copies + new
     }
 
     /// Views of the subflows of these paths in the best tier for new data among them. Returns
