@@ -19,6 +19,8 @@
 //! wait at a helper elsewhere. Which radios are left asleep, `session::resting` says. A subflow
 //! whose hello is not written, or whose first one is not answered, is given nothing.
 
+use std::time::Duration;
+
 use mpbond_units::Timestamp;
 
 use super::Subflow;
@@ -80,12 +82,12 @@ impl Subflow {
         self.id != late.id && self.may_take_over() && is_shown
     }
 
-    /// Whether all that it owes arrives before a byte that the other one is handed now: it is not
-    /// silent, and its rate is known.
-    pub(crate) fn brings_all_before(&self, now: Timestamp, other: &Self) -> bool {
+    /// Whether all that it owes arrives within this time, for sure: it is not silent, and its rate
+    /// is known.
+    pub(crate) fn brings_all_within(&self, now: Timestamp, time: Duration) -> bool {
         self.health.standing() == Standing::Active
             && self.estimator.rate_is_known(now)
-            && self.pad(now) <= other.pad(now)
+            && self.pad(now) <= time
     }
 
     /// May carry urgent bytes past the queue of its helper.
@@ -195,27 +197,22 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_delay_is_later_where_the_rate_is_known() {
+    fn all_arrives_in_time_for_sure_where_a_rate_is_known() {
         let now = Timestamp::from_millis(0);
-        let mut both = [(1, 100_000), (2, 200_000)].map(|(id, bytes)| {
-            let mut s = Subflow::for_test(id, None, Role::Regular);
-            s.give(now, 0, 0..bytes);
-            s
-        });
-        let before = |[a, b]: &[Subflow; 2]| {
-            let before = |s: &Subflow, other| s.brings_all_before(now, other);
-            (before(a, b), before(b, a))
+        let mut s = Subflow::for_test(1, None, Role::Regular);
+        s.give(now, 0, 0..100_000);
+        let within = |s: &Subflow| {
+            let within = |ms| s.brings_all_within(now, Duration::from_millis(ms));
+            (within(120), within(130))
         };
-        assert_eq!(before(&both), (false, false), "nothing has shown its rate");
-        for s in &mut both {
-            let path = crate::PathInfo {
-                bytes_arrived: 1,
-                ..*s.estimator.path()
-            };
-            s.estimator.on_path(now, path);
-        }
-        assert_eq!(before(&both), (true, false));
-        both[0].health.probes = 1;
-        assert_eq!(before(&both), (false, false), "it is silent");
+        assert_eq!(within(&s), (false, false), "it has shown no rate");
+        let path = crate::PathInfo {
+            bytes_arrived: 1,
+            ..*s.estimator.path()
+        };
+        s.estimator.on_path(now, path);
+        assert_eq!(within(&s), (false, true));
+        s.health.probes = 1;
+        assert_eq!(within(&s), (false, false), "it is silent");
     }
 }

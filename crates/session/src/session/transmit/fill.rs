@@ -107,6 +107,21 @@ impl Session {
         self.feedback.choose(now, &self.subflows, paths, urgent)
     }
 
+    /// Subflows that bring what they carry before a byte that this one is handed now; none where no
+    /// copies wait.
+    fn sooner_than(&self, now: Timestamp, s: &Subflow) -> Vec<SubflowId> {
+        let mut sooner = Vec::new();
+        if self.streams.retransmit_bytes() > 0 {
+            let pad = s.pad(now);
+            for other in self.subflows.iter() {
+                if other.id != s.id && other.brings_all_within(now, pad) {
+                    sooner.push(other.id);
+                }
+            }
+        }
+        sooner
+    }
+
     /// Where the next record on a subflow is written.
     fn target<'a>(
         &self,
@@ -116,16 +131,12 @@ impl Session {
         frames: &'a mut Vec<SentFrame>,
     ) -> Target<'a> {
         let s = &self.subflows[i];
-        // Mostly none waits.
-        let copies_wait = self.streams.retransmit_bytes() > 0;
-        let others = self.subflows.iter().filter(|o| o.id != s.id);
-        let sooner = others.filter(|o| copies_wait && o.brings_all_before(now, s));
         Target {
             now,
             i,
             on: s.id,
             path: s.path,
-            sooner: sooner.map(|o| o.id).collect(),
+            sooner: self.sooner_than(now, s),
             out,
             limit: self.record_limit(now, s) as usize,
             frames,
@@ -270,12 +281,8 @@ impl Session {
             // Bytes of a lost or silent subflow hold up all that follows them: they go first.
             let copy = match share {
                 _ if room == 0 => None,
-                Share::All => {
-                    buffer.take_retransmission(room, |of| of == on || target.sooner.contains(&of))
-                }
-                Share::Urgent(other) => {
-                    buffer.take_retransmission(room, |of| of == on || of == other)
-                }
+                Share::All => buffer.take_retransmission(room, on, &target.sooner),
+                Share::Urgent(other) => buffer.take_retransmission(room, on, &[other]),
             };
             let (range, chunk_end, copy) = if let Some((r, cause)) = copy {
                 (r, false, Some(cause))
