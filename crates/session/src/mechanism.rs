@@ -19,7 +19,7 @@ pub enum Mechanism {
     Deferral,
     /// The scheduler counts a frame's own time, after the PAD of its first byte (ADR 0063).
     WholeFrames,
-    /// PAMS counts no more than a part of the peer's window (ADR 0093).
+    /// PAMS counts no more than a part of the peer's window (ADR 0092).
     WindowPart,
     /// Limit on what is under way on a near hop, in time (ADR 0007).
     NearBound,

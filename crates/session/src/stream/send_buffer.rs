@@ -150,20 +150,17 @@ impl SendBuffer {
         self.retransmit.iter().any(|a| a.origin != Some(on))
     }
 
-    /// Takes up to `max` bytes that are to be sent again, the lowest offset first, but none that
-    /// `on` or one of `others` carries. Returns them, and why they are sent again.
+    /// Takes up to `max` bytes that are to be sent again and that none of `carriers` has, among
+    /// them the subflow that takes them now; the lowest offset first. Returns them, and why they
+    /// are sent again.
     pub(crate) fn take_retransmission(
         &mut self,
         max: u64,
-        on: SubflowId,
-        others: &[SubflowId],
+        carriers: &[SubflowId],
     ) -> Option<(Range<u64>, Cause)> {
-        let is_left = |r: &Retransmission| {
-            let left_to = |of| of == on || others.contains(&of);
-            r.origin.is_some_and(left_to)
-        };
+        let has = |origin: Option<SubflowId>| origin.is_some_and(|o| carriers.contains(&o));
         let i = (0..self.retransmit.len())
-            .filter(|&i| !is_left(&self.retransmit[i]))
+            .filter(|&i| !has(self.retransmit[i].origin))
             .min_by_key(|&i| self.retransmit[i].range.start)?;
         let entry = &mut self.retransmit[i];
         let end = entry.range.end.min(entry.range.start.saturating_add(max));
@@ -435,28 +432,25 @@ mod tests {
         s.ack(4..6);
         assert_eq!(s.retransmit(0..10, Some(A), Cause::Failed), 8);
         assert!(!s.has_retransmission_for(A));
-        assert_eq!(s.take_retransmission(100, A, &[]), None);
-        assert_eq!(
-            s.take_retransmission(2, B, &[]),
-            Some((0..2, Cause::Failed))
-        );
+        assert_eq!(s.take_retransmission(100, &[A]), None);
+        assert_eq!(s.take_retransmission(2, &[B]), Some((0..2, Cause::Failed)));
         s.ack(2..4);
         assert_eq!(
-            s.take_retransmission(100, B, &[]),
+            s.take_retransmission(100, &[B]),
             Some((6..10, Cause::Failed))
         );
-        assert_eq!(s.take_retransmission(100, B, &[]), None);
+        assert_eq!(s.take_retransmission(100, &[B]), None);
         assert_eq!(s.retransmit_bytes(), 0);
         s.retransmit(6..16, Some(A), Cause::Hedged);
         s.ack(8..9);
         assert_eq!(s.retransmit_bytes(), 9);
         s.forget_origin(A);
         assert_eq!(
-            s.take_retransmission(100, A, &[]),
+            s.take_retransmission(100, &[A]),
             Some((6..8, Cause::Hedged))
         );
         assert_eq!(
-            s.take_retransmission(100, A, &[]),
+            s.take_retransmission(100, &[A]),
             Some((9..16, Cause::Hedged))
         );
         assert_eq!(s.retransmit_bytes(), 0);

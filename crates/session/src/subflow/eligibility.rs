@@ -19,10 +19,6 @@
 //! wait at a helper elsewhere. Which radios are left asleep, `session::resting` says. A subflow
 //! whose hello is not written, or whose first one is not answered, is given nothing.
 
-use std::time::Duration;
-
-use mpbond_units::Timestamp;
-
 use super::Subflow;
 use super::health::Standing;
 use crate::Role;
@@ -82,14 +78,6 @@ impl Subflow {
         self.id != late.id && self.may_take_over() && is_shown
     }
 
-    /// Whether all that it owes arrives within this time, for sure: it is not silent, and its rate
-    /// is known.
-    pub(crate) fn brings_all_within(&self, now: Timestamp, time: Duration) -> bool {
-        self.health.standing() == Standing::Active
-            && self.estimator.rate_is_known(now)
-            && self.pad(now) <= time
-    }
-
     /// May carry urgent bytes past the queue of its helper.
     pub(crate) fn may_carry_urgent(&self) -> bool {
         self.carries() && self.is_express() && self.health.standing() == Standing::Active
@@ -98,6 +86,8 @@ impl Subflow {
 
 #[cfg(test)]
 mod tests {
+    use mpbond_units::Timestamp;
+
     use super::*;
     use crate::subflow::{Phase, SubflowSetup};
     use crate::{SessionConfig, SubflowId};
@@ -194,25 +184,5 @@ mod tests {
         assert_eq!(s.data_tier(false), Some(Tier::First));
         s.health.failed_since = Some(now);
         assert_eq!(s.data_tier(false), Some(Tier::Last));
-    }
-
-    #[test]
-    fn all_arrives_in_time_for_sure_where_a_rate_is_known() {
-        let now = Timestamp::from_millis(0);
-        let mut s = Subflow::for_test(1, None, Role::Regular);
-        s.give(now, 0, 0..100_000);
-        let within = |s: &Subflow| {
-            let within = |ms| s.brings_all_within(now, Duration::from_millis(ms));
-            (within(120), within(130))
-        };
-        assert_eq!(within(&s), (false, false), "it has shown no rate");
-        let path = crate::PathInfo {
-            bytes_arrived: 1,
-            ..*s.estimator.path()
-        };
-        s.estimator.on_path(now, path);
-        assert_eq!(within(&s), (false, true));
-        s.health.probes = 1;
-        assert_eq!(within(&s), (false, false), "it is silent");
     }
 }

@@ -600,7 +600,7 @@ mod tests {
         }
         let buffer = &mut bench.streams.get_mut(StreamId(0)).unwrap().send.buffer;
         assert_eq!(
-            buffer.take_retransmission(1_000, FAST, &[]),
+            buffer.take_retransmission(1_000, &[FAST]),
             Some((0..1_000, Cause::Probed))
         );
         // No subflow may take over: it is a probe all the same.
@@ -623,7 +623,7 @@ mod tests {
         assert_eq!(bench.streams.retransmit_bytes(), 100_000);
         let buffer = &mut bench.streams.get_mut(StreamId(0)).unwrap().send.buffer;
         assert_eq!(
-            buffer.take_retransmission(30_000, FAST, &[]),
+            buffer.take_retransmission(30_000, &[FAST]),
             Some((0..16_384, Cause::Failed))
         );
         bench.streams.update(StreamId(0));

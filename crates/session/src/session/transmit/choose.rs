@@ -18,7 +18,7 @@ use crate::{PathSet, SubflowId};
 /// other data [`Subflow::upload_ahead_time`] bounds uploads, and the buffer downloads.
 const INTERACTIVE_AHEAD: Duration = Duration::from_millis(200);
 
-/// Part of what the peer's session window lets go that counts as waiting (ADR 0093).
+/// Part of what the peer's session window lets go that counts as waiting (ADR 0092).
 const WINDOW_PART: u64 = 4;
 
 /// Streams that a record is for.

@@ -41,8 +41,6 @@ struct Target<'a> {
     i: usize,
     on: SubflowId,
     path: Option<PathNumber>,
-    /// Subflows that bring what they carry before this one would: it takes no copies of that.
-    sooner: Vec<SubflowId>,
     out: &'a mut Vec<u8>,
     /// Plaintext octets of the record.
     limit: usize,
@@ -107,21 +105,6 @@ impl Session {
         self.feedback.choose(now, &self.subflows, paths, urgent)
     }
 
-    /// Subflows that bring what they carry before a byte that this one is handed now; none where no
-    /// copies wait.
-    fn sooner_than(&self, now: Timestamp, s: &Subflow) -> Vec<SubflowId> {
-        let mut sooner = Vec::new();
-        if self.streams.retransmit_bytes() > 0 {
-            let pad = s.pad(now);
-            for other in self.subflows.iter() {
-                if other.id != s.id && other.brings_all_within(now, pad) {
-                    sooner.push(other.id);
-                }
-            }
-        }
-        sooner
-    }
-
     /// Where the next record on a subflow is written.
     fn target<'a>(
         &self,
@@ -136,7 +119,6 @@ impl Session {
             i,
             on: s.id,
             path: s.path,
-            sooner: self.sooner_than(now, s),
             out,
             limit: self.record_limit(now, s) as usize,
             frames,
@@ -281,8 +263,8 @@ impl Session {
             // Bytes of a lost or silent subflow hold up all that follows them: they go first.
             let copy = match share {
                 _ if room == 0 => None,
-                Share::All => buffer.take_retransmission(room, on, &target.sooner),
-                Share::Urgent(other) => buffer.take_retransmission(room, on, &[other]),
+                Share::All => buffer.take_retransmission(room, &[on]),
+                Share::Urgent(other) => buffer.take_retransmission(room, &[on, other]),
             };
             let (range, chunk_end, copy) = if let Some((r, cause)) = copy {
                 (r, false, Some(cause))
