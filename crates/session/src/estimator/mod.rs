@@ -394,7 +394,7 @@ impl Estimator {
         // A second without news is a pause of ours, not the pipe's pace.
         if span < Duration::from_secs(1) {
             let rate = bytes as f64 / span.as_secs_f64();
-            // What a repaired loss releases came while counts stood still (ADR 0091).
+            // Counts that catch up after a repaired loss show more than the hop's rate (ADR 0091).
             let rate = rate.min(self.recent_pace(at).unwrap_or(f64::MAX));
             let known = self.far.map_or(0.0, |f| f.bytes_per_sec);
             if self.is_backlogged(least, rate) || (rate > known && self.far.is_some()) {

@@ -18,7 +18,7 @@ use crate::{PathSet, SubflowId};
 /// other data [`Subflow::upload_ahead_time`] bounds uploads, and the buffer downloads.
 const INTERACTIVE_AHEAD: Duration = Duration::from_millis(200);
 
-/// Part of what the peer's session window lets go that counts as waiting (ADR 0092).
+/// One part in so many of what the peer's session window lets go counts as waiting (ADR 0092).
 const WINDOW_PART: u64 = 4;
 
 /// Streams that a record is for.
@@ -200,8 +200,8 @@ impl Session {
         }
     }
 
-    /// Of bytes that wait, those for which a slow subflow may be used. Until it delivers its own,
-    /// the window has to last for what others bring, and they may be faster by then.
+    /// Of bytes that wait, those that the scheduler is told of: copies, and a part of the window.
+    /// Until a slow subflow delivers, the window has to last for others, which may become faster.
     fn within_window(&self, unscheduled: u64) -> u64 {
         let is_published = self.config.scheduler.fills_windows();
         if is_published || !self.config.uses(Mechanism::WindowPart) {
