@@ -142,6 +142,7 @@ impl Session {
         if self.streams.held_open() == 0 {
             self.reinjection.transfer_begins(&self.stats);
         }
+        self.reinjection.on_written();
         if self.identity.client {
             self.streams.asked(id);
         }

@@ -1,5 +1,5 @@
-//! Hedged ends of transfers: when nothing is left to be sent, a subflow that has run dry
-//! takes copies of the last bytes of the one that is expected to deliver latest.
+//! Hedged ends of transfers: when nothing has been left to be sent for a moment, a subflow that has
+//! run dry takes copies of the last bytes of the one that is expected to deliver latest.
 //!
 //! A path of unknown rate is given a window like any other, and may need long for it. Copies that
 //! begin at once cost nothing but bytes: the transfer ends hardly later than without that path.
@@ -35,6 +35,11 @@ const SHORT_BYTES: u64 = 256 << 10;
 /// Least gain of a hedge: less is no reason to send bytes twice. In a longer transfer than a short
 /// one, it is at least the time that the copies take: a link is kept busy no longer than it saves.
 const LEAST_GAIN: Duration = Duration::from_millis(2);
+
+/// Time for which nothing has been left to be sent, and no application has written, at the end of a
+/// transfer. Between two parts that an application writes, or that are read from it, nothing is
+/// left either (ADR 0093).
+const END_AFTER: Duration = Duration::from_millis(2);
 
 /// Result of a look at a subflow that owes bytes.
 enum Look {
@@ -88,6 +93,7 @@ impl Reinjection {
         if !self.config.hedge {
             return None;
         }
+        let ends_at = *self.dry_since.get_or_insert(now) + END_AFTER;
         let unproven = work.subflows.iter().filter(|s| owes_unproven(now, s));
         let allowance = Allowance {
             sent: self.sent(work.stats),
@@ -113,6 +119,9 @@ impl Reinjection {
         let Some((_, hedge)) = hedges.max_by_key(|(remaining, _)| *remaining) else {
             return again;
         };
+        if now < ends_at {
+            return Some(again.map_or(ends_at, |first| first.min(ends_at)));
+        }
         if let Some(i) = work.subflows.index(hedge.of) {
             let may = |paths| hedge.takers.may_carry(paths);
             let copied = work.recall(i, hedge.bytes, LastFrame::Cut, Cause::Hedged, may);
@@ -233,8 +242,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    /// An instant, counted from when the transfer counts as ended.
     fn ms(v: u64) -> Timestamp {
-        Timestamp::from_millis(v)
+        Timestamp::from_millis(v) + END_AFTER
     }
 
     /// Copies queued at an instant, where a subflow of 1 MB/s was given `bytes` at 0 ms and another
@@ -323,6 +333,7 @@ mod tests {
             streams: &mut streams,
             stats: &mut stats,
         };
+        reinjection.dry_since = Some(Timestamp::ZERO);
         // What is due once is not copied twice.
         reinjection.hedge(ms(at), &mut work);
         let again = reinjection.hedge(ms(at), &mut work);

@@ -88,6 +88,8 @@ pub(super) struct Reinjection {
     pub(super) copies_before: u64,
     /// Bytes hedged since.
     pub(super) hedged: u64,
+    /// When nothing was left to be sent for the first time since an application wrote.
+    dry_since: Option<Timestamp>,
 }
 
 impl Reinjection {
@@ -98,6 +100,7 @@ impl Reinjection {
             first_before: 0,
             copies_before: 0,
             hedged: 0,
+            dry_since: None,
         }
     }
 
@@ -112,6 +115,11 @@ impl Reinjection {
         self.first_before = stats.first_bytes_out();
         self.copies_before = stats.reinjected_bytes_out;
         self.hedged = 0;
+    }
+
+    /// An application has written bytes.
+    pub(super) fn on_written(&mut self) {
+        self.dry_since = None;
     }
 
     // ---- silence --------------------------------------------------------------------------

@@ -127,6 +127,24 @@ fn uplink_is_no_afterthought() {
     assert!(took < 2.58 * 1.06 + 0.08, "{took}");
 }
 
+/// Between two parts nothing is left to be sent: the other path, which has run dry, takes copies of
+/// the last bytes only when no part follows.
+#[test]
+fn a_transfer_written_in_parts_is_hedged_at_its_end_only() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    download(&mut p, 1 << 20, 10_000);
+    let id = p.open();
+    let hedged = |p: &Pair| p.client.stats().copies_out.hedged;
+    let before = hedged(&p);
+    for _ in 0..8 {
+        p.client.write(id, pattern(12_000));
+        p.run(p.now + Duration::from_millis(1), |_| false);
+        assert_eq!(hedged(&p), before);
+    }
+    p.run(p.now + Duration::from_millis(200), |_| false);
+    assert!(hedged(&p) > before);
+}
+
 #[test]
 fn nothing_is_waited_for_where_the_only_regular_path_carries_all_that_waits() {
     let (mut p, direct, helper) = joined(SessionConfig::default());
