@@ -88,7 +88,7 @@ pub(super) struct Reinjection {
     pub(super) copies_before: u64,
     /// Bytes hedged since.
     pub(super) hedged: u64,
-    /// When nothing was left to be sent for the first time since an application wrote.
+    /// First instant since an application wrote at which nothing was left to be sent.
     dry_since: Option<Timestamp>,
 }
 
