@@ -88,6 +88,31 @@ fn a_slow_pipe_does_not_stop_a_fast_link_by_the_window() {
     assert!(without > with * 1.03, "{without}, and {with}");
 }
 
+/// A fifth of 4 MB takes the pipe 1.3 s, and it does not wait for the own link, which needs 5.1 s
+/// for the rest (MPBond section 6.2).
+#[test]
+fn a_fixed_share_is_of_all_that_waits() {
+    let config = SessionConfig {
+        scheduler: SchedulerKind::FixedRatio { direct: 0.8 },
+        reinjection: ReinjectionConfig {
+            rebalance: false,
+            hedge: false,
+            ..ReinjectionConfig::default()
+        },
+        ..SessionConfig::default()
+    };
+    let mut p = Pair::new(config);
+    p.join(&[hop(5.0, 25)]);
+    let helper = p.join(&[hop(5.0, 2), hop(10.0, 25)]);
+    p.run(at(1_000), |_| false);
+    let start = p.now;
+    download(&mut p, 4_000_000, 30_000);
+    let subflows = p.client.subflows(p.now);
+    let s = subflows.iter().find(|s| s.id == helper).unwrap();
+    let last = s.last_in.unwrap().since(start).as_secs_f64();
+    assert!(last < 1.6, "{last}");
+}
+
 #[test]
 fn min_rtt_leaves_the_helper_behind() {
     let config = SessionConfig {

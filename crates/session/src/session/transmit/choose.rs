@@ -6,7 +6,7 @@ use mpbond_units::Timestamp;
 
 use super::costs::leave_cheapest;
 use crate::mechanism::Mechanism;
-use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
+use crate::scheduler::{Backlog, DEFER, Decision, SchedulerKind, SubflowView};
 use crate::session::Session;
 use crate::session::order::{TRANSFER, is_delay_sensitive, is_part};
 use crate::session::timer::Timer;
@@ -202,9 +202,10 @@ impl Session {
 
     /// Of bytes that wait, those that the scheduler is told of: copies, and a part of the window.
     /// Until a slow subflow delivers, the window has to last for others, which may become faster.
+    /// Other schedulers are told of all: PAMS as published, and shares of all bytes.
     fn within_window(&self, unscheduled: u64) -> u64 {
-        let is_published = self.config.scheduler.fills_windows();
-        if is_published || !self.config.uses(Mechanism::WindowPart) {
+        let counts_part = self.config.scheduler == SchedulerKind::Mpbond;
+        if !counts_part || !self.config.uses(Mechanism::WindowPart) {
             return unscheduled;
         }
         let copies = self.streams.retransmit_bytes().min(unscheduled);
